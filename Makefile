@@ -1,0 +1,68 @@
+# Two commands matter: `make demo` and `make test`. Both set everything up by themselves, in .venv.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+
+PACKAGES := . plugins/pz-localfiles plugins/pz-duckdb
+
+.PHONY: help setup demo test lint format unit cases deep bench docs lock clean
+
+help:
+	@echo 'make demo    set up and run the flights example on real data'
+	@echo 'make test    set up, lint and run all tests'
+	@echo 'make lint    ruff, mypy --strict, import-linter'
+	@echo 'make cases   the black-box cases alone'
+	@echo 'make deep    property tests with large counts'
+	@echo 'make bench   pz against DuckDB by itself; results in benchmarks/results'
+	@echo 'make docs    write the reference pages that are made from the code'
+	@echo 'make lock    renew requirements/dev.txt'
+
+# The stamp holds until a requirement or a package's metadata changes.
+$(VENV)/.stamp: requirements/dev.txt requirements/demo.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'pz needs Python 3.11 or later: make PYTHON=python3.12 ...' >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'setting up $(VENV) (once, about a minute)'
+	@$(BIN)/python -m pip install -q --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/demo.txt
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation $(foreach p,$(PACKAGES),-e $(p))
+	@touch $@
+
+setup: $(VENV)/.stamp
+
+demo: setup
+	@$(BIN)/python examples/flights/demo.py
+
+test: lint
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+cases: setup
+	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/test_cases.py
+
+deep: setup
+	@PZ_DEEP=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'deep'
+
+bench: setup
+	@$(BIN)/python benchmarks/run.py
+
+docs: setup
+	@$(BIN)/python docs/build.py
+
+lock: setup
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes requirements/dev.in -o requirements/dev.txt
+
+clean:
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/*/.pz examples/*/out examples/*/data

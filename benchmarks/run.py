@@ -1,0 +1,233 @@
+"""Time pz against DuckDB doing the same by itself, pairwise and as whole processes.
+
+Usage: run.py [--rows N ...] [--runs N] [--only NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+HERE = Path(__file__).resolve().parent
+PYTHON = sys.executable
+PZ = str(Path(sys.executable).with_name("pz"))
+
+ROWS = """
+select i::bigint as id, ((i * 7919) % 100000)::int as n, 'name-' || (i % 5000) as label,
+       round(i * 1.37 / 3, 6)::double as amount, timestamp '2026-01-01' + to_seconds(i) as at
+from range({rows}) r(i)
+"""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One process: seconds of wall time and the peak of its resident memory in MiB."""
+
+    wall: float
+    mib: float
+
+
+def timed(command: list[str], cwd: Path) -> Reading:
+    """Run a command to its end and read its wall time and peak memory from the kernel."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} exited {process.returncode}\n{errors.decode(errors='replace')}")
+    return Reading(wall, usage.ru_maxrss / 1024)
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+CONNECTIONS = """
+raw: {connector: localfiles, root: in}
+lake: {connector: localfiles, root: out}
+mart: {connector: duckdb, path: mart.duckdb}
+"""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What pz runs in a project and what DuckDB runs by itself for the same result."""
+
+    name: str
+    pipeline: str
+    sidecar: str
+    raw: str
+    same: tuple[str, str]
+
+
+PAIRS = (
+    Pair(
+        "csv_to_parquet_table",
+        "INSERT INTO {{ sink('lake', 'rows', strategy: 'replace', format: 'parquet') }}\n"
+        "select id, n * 2 as n2, label, amount, at from {{ source('raw', 'rows', format: 'csv') }}\n",
+        "",
+        "copy (select id, n * 2 as n2, label, amount, at from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
+        ("select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'", "select count(*), sum(id), sum(n2) from 'raw.parquet'"),
+    ),
+    Pair(
+        "csv_to_parquet_view",
+        "INSERT INTO {{ sink('lake', 'rows', strategy: 'replace', format: 'parquet') }}\n"
+        "select id, n * 2 as n2, label, amount, at from {{ source('raw', 'rows', format: 'csv') }}\n",
+        "pipeline: p\nmaterialization: view\n",
+        "copy (select id, n * 2 as n2, label, amount, at from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
+        ("select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'", "select count(*), sum(id), sum(n2) from 'raw.parquet'"),
+    ),
+    Pair(
+        "parquet_aggregate",
+        "INSERT INTO {{ sink('lake', 'sums', strategy: 'replace', format: 'parquet') }}\n"
+        "select label, count(*) as rows, sum(amount) as amount, max(at) as at from {{ source('raw', 'rows', format: 'parquet') }} group by label\n",
+        "",
+        "copy (select label, count(*) as rows, sum(amount) as amount, max(at) as at from 'in/rows.parquet' group by label) to 'raw.parquet' (format parquet)",
+        ("select count(*), sum(rows) from 'out/sums/sums.parquet'", "select count(*), sum(rows) from 'raw.parquet'"),
+    ),
+    Pair(
+        "csv_to_duckdb",
+        "INSERT INTO {{ sink('mart', 'rows', strategy: 'replace') }}\n"
+        "select * from {{ source('raw', 'rows', format: 'csv') }}\n",
+        "",
+        "attach 'raw.duckdb' as m; create or replace table m.rows as select * from read_csv('in/rows.csv')",
+        ("select count(*), sum(id) from a.rows", "select count(*), sum(id) from b.rows"),
+    ),
+)
+
+
+def median(readings: list[Reading], what: str) -> float:
+    return statistics.median(getattr(r, what) for r in readings)
+
+
+def result(ours: list[Reading], theirs: list[Reading]) -> dict[str, float]:
+    made = {
+        "pz_wall_s": median(ours, "wall"),
+        "raw_wall_s": median(theirs, "wall"),
+        "pz_peak_mib": median(ours, "mib"),
+        "raw_peak_mib": median(theirs, "mib"),
+    }
+    made["wall_ratio"] = made["pz_wall_s"] / made["raw_wall_s"]
+    made["peak_ratio"] = made["pz_peak_mib"] / made["raw_peak_mib"]
+    return {k: round(v, 3) for k, v in made.items()}
+
+
+def prove_equal(root: Path, pair: Pair) -> None:
+    """A figure counts only if both sides made the same rows."""
+    with duckdb.connect() as con:
+        con.execute(f"set file_search_path='{root}'")
+        if pair.name == "csv_to_duckdb":
+            con.execute(f"attach '{root}/mart.duckdb' as a (read_only); attach '{root}/raw.duckdb' as b (read_only)")
+        ours, theirs = (con.execute(query).fetchall() for query in pair.same)
+    if ours != theirs:
+        raise SystemExit(f"{pair.name}: pz made {ours}, DuckDB {theirs}")
+
+
+def bench_pair(pair: Pair, source: Path, runs: int) -> dict[str, float]:
+    root = Path(tempfile.mkdtemp(prefix="pz-bench-"))
+    try:
+        write(root, {"project.yml": "name: bench\nversion: 1.0.0\n", "connections.yml": CONNECTIONS, "pipelines/p.sql": pair.pipeline})
+        if pair.sidecar:
+            write(root, {"pipelines/configs/p.yml": pair.sidecar})
+        (root / "in").symlink_to(source)
+        raw = [PYTHON, "-c", f"import duckdb; duckdb.connect().execute({pair.raw!r})"]
+        ours: list[Reading] = []
+        theirs: list[Reading] = []
+        for _ in range(runs):
+            ours.append(timed([PZ, "run"], root))
+            theirs.append(timed(raw, root))
+        prove_equal(root, pair)
+        return result(ours, theirs)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def many_pipelines(root: Path, count: int) -> None:
+    write(root, {"project.yml": "name: many\nversion: 1.0.0\n", "connections.yml": CONNECTIONS})
+    for i in range(count // 2):
+        write(root, {
+            f"pipelines/area{i % 20}/stg_{i}.sql": f"select id, n from {{{{ source('raw', 't{i}', format: 'csv') }}}} where n > {i}\n",
+            f"pipelines/area{i % 20}/out_{i}.sql": f"INSERT INTO {{{{ sink('lake', 'o{i}', strategy: 'replace', format: 'parquet') }}}}\n"
+            f"select id, sum(n) as n from {{{{ ref('stg_{i}') }}}} group by id\n",
+        })  # fmt: skip
+
+
+def bench_commands(runs: int) -> dict[str, dict[str, float]]:
+    made: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory(prefix="pz-bench-") as folder:
+        for name, count, arguments in (
+            ("version", 0, ["--version"]),
+            ("ls_10", 10, ["ls"]),
+            ("ls_1000", 1000, ["ls"]),
+            ("compile_1000", 1000, ["compile"]),
+            ("compile_3000", 3000, ["compile"]),
+        ):
+            root = Path(folder) / name
+            root.mkdir()
+            if count:
+                many_pipelines(root, count)
+            ours, theirs = [], []
+            for _ in range(runs):
+                ours.append(timed([PZ, *arguments], root))
+                theirs.append(timed([PYTHON, "-c", "pass"], root))
+            made[name] = result(ours, theirs)
+            print(f"{name:24} {made[name]}", flush=True)
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 10_000_000])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", nargs="*")
+    args = parser.parse_args()
+    report: dict[str, object] = {
+        "python": platform.python_version(),
+        "duckdb": duckdb.__version__,
+        "cores": os.cpu_count(),
+        "runs": args.runs,
+    }
+    pairs: dict[str, dict[str, float]] = {}
+    for rows in args.rows:
+        with tempfile.TemporaryDirectory(prefix="pz-bench-in-") as folder:
+            source = Path(folder)
+            with duckdb.connect() as con:
+                con.execute(f"create table t as {ROWS.format(rows=rows)}")
+                con.execute(f"copy t to '{source}/rows.csv' (header)")
+                con.execute(f"copy t to '{source}/rows.parquet' (format parquet)")
+            for pair in PAIRS:
+                if args.only and pair.name not in args.only:
+                    continue
+                key = f"{pair.name}_{rows}"
+                pairs[key] = bench_pair(pair, source, args.runs)
+                print(f"{key:34} {pairs[key]}", flush=True)
+    report["pairs"] = pairs
+    if not args.only:
+        report["commands"] = bench_commands(args.runs)
+    target = HERE / "results" / "latest.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(f"written to {target.relative_to(HERE.parent)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

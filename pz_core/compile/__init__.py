@@ -1,0 +1,1 @@
+"""Template to SQL to graph: edges, ids, selection, watermark inference."""

@@ -1,0 +1,65 @@
+"""The contract of a check: a query whose rows are the violations, and how to count and show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar, Protocol
+
+from pz_core.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDefinition:
+    """A check entry of a sidecar, read and found well-formed.
+
+    Args:
+        kind: registered name of the check.
+        columns: the columns it looks at, which make part of the node's name.
+        options: everything else that belongs to its identity.
+        name: own name of a custom check, instead of kind and columns in the node's name.
+    """
+
+    kind: str
+    columns: tuple[str, ...] = ()
+    options: Mapping[str, Value] = field(default_factory=dict)
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckQuery:
+    """How the engine asks.
+
+    Args:
+        count: a SELECT of one row with the number of violations in its first column.
+        sample: a SELECT of the rows to show; run only where samples are allowed, cut at ``sample_limit`` rows.
+        detail: a SELECT of one row to show always (an aggregate: the count, the newest instant and the limit).
+        unit: what is counted: ``rows``, ``key groups``.
+    """
+
+    count: str
+    sample: str | None = None
+    detail: str | None = None
+    unit: str = "rows"
+    sample_limit: int = 5
+
+
+class CheckFault(ValueError):
+    """A check entry is malformed; the text says how. Raised by :meth:`Check.define`."""
+
+
+class Check(Protocol):
+    """A rule on a pipeline's rows. The class is what a registration's target names."""
+
+    name: ClassVar[str]
+
+    def define(self, body: Value) -> CheckDefinition:
+        """Read a check entry's body (``sample_values`` already taken out).
+
+        Raises:
+            CheckFault: if it is malformed (PZ0113).
+        """
+
+    def query(self, definition: CheckDefinition, relation: str, now: datetime) -> CheckQuery:
+        """The questions to ask of ``relation`` (a quoted name); ``now`` is UTC, read when the check starts."""

@@ -1,0 +1,375 @@
+"""The contract of a connector.
+
+All that crosses it is data: frozen records, text, Arrow. So a connector can run in a process of its own.
+Connectors never retry: they raise :class:`ConnectorError` and say whether it may pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from pz_core.contract.capabilities import Capabilities
+from pz_core.contract.options import OptionSet
+from pz_core.contract.secrets import Secret
+from pz_core.errors import PzError, Where
+from pz_core.values import Column, Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ReadShape = Literal["full", "feed"]
+AbortSemantics = Literal["discards_all", "best_effort", "none"]
+
+
+class ConnectorError(PzError):
+    """A connector could not do what was asked.
+
+    Args:
+        message: what went wrong, without a secret and without a value of the data.
+        transient: whether the same call may succeed later; only such faults are retried in a run.
+        retry_after: seconds after which the place asked to be called again.
+        code: a more exact code than PZ0501, such as PZ0353 or PZ0365.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        retry_after: float | None = None,
+        code: str = "PZ0501",
+        where: Where | None = None,
+        hint: str | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        super().__init__(code, message, where=where, hint=hint, cause=cause)
+        self.transient = transient
+        self.retry_after = retry_after
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "transient": self.transient, "retry_after": self.retry_after}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionConfig:
+    """A connection as the connector gets it.
+
+    Args:
+        name: the key in ``connections.yml``.
+        connector: the connector's name.
+        options: the connector's own options; secret ones are :class:`Secret`.
+        base_dir: absolute path of the project, against which relative paths resolve.
+    """
+
+    name: str
+    connector: str
+    options: Mapping[str, Value | Secret] = field(repr=False)
+    base_dir: str = "."
+
+
+@dataclass(frozen=True, slots=True)
+class CursorBounds:
+    """Bounds of an ordered read. Values are canonical text of ``type``; ``None`` is no bound.
+
+    ``cursor`` may be present with both bounds absent: a first run, a full refresh or a plan's probe.
+    """
+
+    cursor: str
+    type: str | None = None
+    lower: str | None = None
+    lower_inclusive: bool = False
+    upper: str | None = None
+    upper_inclusive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHints:
+    """What the one reader of a dataset needs. Ignoring hints is always correct.
+
+    Args:
+        columns: names to keep, ``None`` for all.
+        predicate: a filter in DuckDB's SQL over the dataset's own columns.
+    """
+
+    columns: tuple[str, ...] | None = None
+    predicate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec:
+    """One read of an entity.
+
+    Args:
+        entity: its name in the place's own spelling.
+        options: the connector's read options.
+        columns: the contract, name -> type word of ``columns:``; ``None`` without one.
+        bounds: of an incremental read.
+        token: opaque token stored by an earlier run of a feed.
+    """
+
+    entity: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+    columns: Mapping[str, str] | None = None
+    bounds: CursorBounds | None = None
+    token: str | None = None
+    hints: ReadHints = ReadHints()
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A statement to run once a run on the engine's DuckDB before a native edge (LOAD, ATTACH, CREATE SECRET).
+
+    Args:
+        sql: the statement; never logged.
+        kind: what it is, for messages: ``attach``, ``extension``, ``secret``, ``setting``.
+    """
+
+    sql: str = field(repr=False)
+    kind: str = "setting"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeScan:
+    """A source that DuckDB reads by itself.
+
+    Args:
+        query: a complete SELECT in DuckDB's SQL that yields the rows.
+        mechanism: how, for the plan: ``read_csv``, ``attach``.
+        setup: statements to run before.
+        schema_inferred: whether the types were guessed from the data.
+        rejects: a SELECT of one row ``(count, detail)`` run after landing; a count above zero fails the node (PZ0812).
+    """
+
+    query: str = field(repr=False)
+    mechanism: str = "scan"
+    setup: tuple[Setup, ...] = ()
+    schema_inferred: bool = False
+    rejects: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A part of a read, as data. ``id`` is stable across runs where the connector says so."""
+
+    ordinal: int = 0
+    id: str | None = None
+    payload: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rename ``source`` to ``target``, replacing it, after a native copy has succeeded."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCopy:
+    """A file that DuckDB writes by itself.
+
+    The engine makes the parent folders, runs ``COPY (projection over the relation) TO path (options)``, removes ``path``
+    if that fails, and only then carries out ``moves``.
+
+    Args:
+        path: where DuckDB writes: a temporary name beside the target where ``moves`` are given.
+        options: text of the COPY options, such as ``FORMAT parquet``.
+        mechanism: how, for the plan.
+        setup: statements to run before.
+        moves: temporary names to final ones, on the local file system.
+        projection: SELECT list over the relation.
+        removes: files to delete once the moves are done.
+    """
+
+    path: str
+    options: str
+    mechanism: str
+    setup: tuple[Setup, ...] = ()
+    moves: tuple[Move, ...] = ()
+    projection: str = "*"
+    removes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTarget:
+    """A table that DuckDB can write by itself once ``setup`` has run; a strategy's program runs on it there.
+
+    Args:
+        catalog, schema, table: unquoted names in the engine's DuckDB.
+        mechanism: how, for the plan: ``attach``.
+        dialect: name of the SQL dialect that the program must be in.
+    """
+
+    catalog: str
+    schema: str
+    table: str
+    mechanism: str
+    setup: tuple[Setup, ...] = ()
+    dialect: str = "duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """One write of an entity.
+
+    Args:
+        entity: its name in the place's own spelling.
+        options: the connector's write options.
+        strategy: registered name of the strategy.
+        load_mode: the way that the planner chose among what strategy and connector share.
+        keys: merge keys.
+        schema_policy: one of ``fail_on_change``, ``additive``, ``evolve``, ``ignore``.
+        run_id: id of this run; names unique files.
+        node_id: id of the node.
+        attempt: 1 for the first attempt of the node in this run.
+    """
+
+    entity: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+    strategy: str = "append"
+    load_mode: str = "add"
+    keys: tuple[str, ...] = ()
+    schema_policy: str = "fail_on_change"
+    on_delete: str | None = None
+    run_id: str = ""
+    node_id: str = ""
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a committed session wrote."""
+
+    rows: int
+    batches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """Answer of :meth:`Connector.check`: whether the place can be reached, and what to tell the user."""
+
+    ok: bool
+    message: str = ""
+    hint: str | None = None
+
+
+class WriteSession(Protocol):
+    """A write in batches: any number of :meth:`write`, then exactly one of :meth:`commit` and :meth:`abort`."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take one batch; it is valid only until the call returns."""
+
+    def commit(self) -> Receipt:
+        """Make all rows visible at once. Never followed by :meth:`abort`, even when it fails."""
+
+    def abort(self) -> None:
+        """Leave the target as it was and remove what was written aside."""
+
+
+@runtime_checkable
+class SqlWriteSession(Protocol):
+    """A session whose target is a table: rows are staged beside it, then a strategy's program runs, then commit.
+
+    ``staged`` and ``target`` are quoted names for use in :meth:`execute`; ``order`` is an expression over ``staged`` that
+    gives the order in which rows were written.
+    """
+
+    staged: str
+    target: str
+    order: str
+    dialect: str
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Stage one batch beside the target."""
+
+    def columns(self) -> tuple[Column, ...] | None:
+        """The target's columns, or ``None`` if it does not exist."""
+
+    def execute(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """Run one statement in the session's transaction."""
+
+    def commit(self) -> Receipt:
+        """Commit the transaction."""
+
+    def abort(self) -> None:
+        """Roll back."""
+
+
+class Source(Protocol):
+    """An open connection for reading. One is opened for every attempt of a node."""
+
+    def natural_shape(self, spec: ReadSpec) -> ReadShape:
+        """``full``, or ``feed`` where the place owns a continuation token."""
+
+    def schema(self, spec: ReadSpec) -> tuple[Column, ...]:
+        """Columns that a read yields.
+
+        Raises:
+            ConnectorError: if they cannot be known.
+        """
+
+    def native_scan(self, spec: ReadSpec) -> NativeScan | None:
+        """How DuckDB reads the entity by itself, or ``None``. Planning calls it offline: no effect, no I/O."""
+
+    def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
+        """Parts of a universal read; one without a payload is the whole."""
+
+    def read(self, spec: ReadSpec, partition: Partition, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Record batches of one part, each of at most ``batch_rows`` rows, all of one schema.
+
+        At least one batch is yielded, empty if there are no rows, so that the schema is known.
+        """
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class Sink(Protocol):
+    """An open connection for writing. One is opened for every attempt of a node."""
+
+    def native_write(self, spec: WriteSpec) -> NativeCopy | NativeTarget | None:
+        """How DuckDB writes the entity by itself, or ``None``. Planning calls it offline: no effect, no I/O."""
+
+    def begin(self, spec: WriteSpec, columns: tuple[Column, ...]) -> WriteSession | SqlWriteSession:
+        """Begin a universal write of rows with these columns."""
+
+    def abort_semantics(self) -> AbortSemantics:
+        """What an abort leaves behind."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class Connector(Protocol):
+    """A kind of place. The class is what a registration's target names.
+
+    Class attributes are the declaration; an instance is one connection of a project.
+    """
+
+    name: ClassVar[str]
+    connection_options: ClassVar[OptionSet]
+    read_options: ClassVar[OptionSet]
+    write_options: ClassVar[OptionSet]
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, connection: ConnectionConfig) -> None: ...
+
+    def validate(self) -> Sequence[PzError]:
+        """Faults between options of the connection, found offline."""
+
+    def validate_read(self, spec: ReadSpec) -> Sequence[PzError]:
+        """Faults of one read's options, found offline (PZ0361, PZ0362, PZ0365, PZ0353)."""
+
+    def validate_write(self, spec: WriteSpec) -> Sequence[PzError]:
+        """Faults of one write's options, found offline."""
+
+    def check(self) -> CheckReport:
+        """Whether the place can be reached with these credentials."""
+
+    def open_source(self) -> Source:
+        """Open for reading."""
+
+    def open_sink(self) -> Sink:
+        """Open for writing."""

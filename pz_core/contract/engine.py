@@ -1,0 +1,211 @@
+"""The contract of an engine: land, materialise, check, drain.
+
+Tasks are made by the planner and carry all that a node needs; an engine knows nothing of graphs, runs or files of
+a project. ``duckdb`` is the default; a distributed engine fits the same four calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
+
+from pz_core.contract.check import CheckDefinition
+from pz_core.contract.connector import Connector, ReadSpec, WriteSpec
+from pz_core.values import Column, Value
+
+Tier = Literal["native", "universal"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRef:
+    """A node's id and display name."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LandTask:
+    """Bring an entity's rows into ``staging.<relation>``."""
+
+    node: NodeRef
+    relation: str
+    connection: str
+    connector: str
+    tier: Tier
+    read: ReadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MaterialiseTask:
+    """Make ``staging.<relation>`` from a pipeline's SQL."""
+
+    node: NodeRef
+    relation: str
+    sql: str
+    as_view: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """Count the violations of a rule in ``staging.<relation>``."""
+
+    node: NodeRef
+    relation: str
+    check: CheckDefinition
+    samples: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DrainTask:
+    """Load ``staging.<relation>`` into an entity."""
+
+    node: NodeRef
+    relation: str
+    connection: str
+    connector: str
+    tier: Tier
+    write: WriteSpec
+    strategy_options: Mapping[str, Value] = field(default_factory=dict)
+    source_system: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWarning:
+    """A coded warning that a task gave; ``fields`` are its numbers, by the names of the probe."""
+
+    code: str
+    message: str
+    fields: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """Milliseconds that each side of a universal edge waited for the other."""
+
+    producer_ms: int = 0
+    consumer_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LandResult:
+    """Rows read from the place and rows staged; they differ only by what was trimmed (``trimmed``)."""
+
+    rows_read: int
+    rows_staged: int
+    columns: tuple[Column, ...] = ()
+    trimmed: int = 0
+    tier: Tier = "native"
+    stalls: Stalls | None = None
+    warnings: tuple[TaskWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MaterialiseResult:
+    """Rows of the relation; for a view they are counted when asked for, so ``None``."""
+
+    rows: int | None
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """Violations counted, with what may be shown of them.
+
+    ``sample`` and ``detail`` are rows of ``(column, text)``; text ``None`` is NULL.
+    """
+
+    violations: int
+    unit: str = "rows"
+    sample: tuple[tuple[tuple[str, str | None], ...], ...] = ()
+    detail: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrainResult:
+    """Rows handed to the target and rows that the target took."""
+
+    rows_staged: int
+    rows_written: int
+    tier: Tier = "native"
+    stalls: Stalls | None = None
+    warnings: tuple[TaskWarning, ...] = ()
+
+
+class Cancelled(Exception):
+    """The task was told to stop and did."""
+
+
+class Control(Protocol):
+    """What a running task is given: a way to report progress and to notice that it should stop."""
+
+    attempt: int
+
+    def progress(self, rows: int, bytes: int, batches: int) -> None:
+        """Say how far the task is, in totals since its start."""
+
+    def raise_if_cancelled(self) -> None:
+        """Raise :class:`Cancelled` if the task should stop; called at least once a batch."""
+
+    def on_cancel(self, interrupt: Callable[[], None]) -> Callable[[], None]:
+        """Register what stops a call in flight; returns a function that takes it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What an engine is opened with.
+
+    Args:
+        staging_path: absolute path of the run's own database file.
+        temp_directory: absolute path for spilling.
+        memory_limit: DuckDB's text, ``None`` for its own default.
+        threads: DuckDB's threads, ``None`` for its own default.
+        batch_bytes: target size of a record batch.
+        run_id, started_at: of this run (``started_at`` ISO, UTC).
+    """
+
+    staging_path: str
+    temp_directory: str
+    memory_limit: str | None = None
+    threads: int | None = None
+    batch_bytes: int = 33_554_432
+    run_id: str = ""
+    started_at: str = ""
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+
+class Host(Protocol):
+    """Hands an engine the things that tasks name."""
+
+    def connector(self, connection: str) -> Connector:
+        """The connector instance of a connection of the project."""
+
+    def strategy(self, name: str) -> object:
+        """An instance of a registered strategy (:class:`~pz_core.contract.strategy.Strategy`)."""
+
+    def check(self, kind: str) -> object:
+        """An instance of a registered check (:class:`~pz_core.contract.check.Check`)."""
+
+
+class Engine(Protocol):
+    """Carries tasks out. All calls may come from several threads at once; a task has one call."""
+
+    name: ClassVar[str]
+
+    def __init__(self, settings: EngineSettings, host: Host) -> None: ...
+
+    def land(self, task: LandTask, control: Control) -> LandResult:
+        """Bring rows in. After a failure nothing of them is visible."""
+
+    def materialise(self, task: MaterialiseTask, control: Control) -> MaterialiseResult:
+        """Make a pipeline's relation."""
+
+    def check(self, task: CheckTask, control: Control) -> CheckOutcome:
+        """Ask a check's questions."""
+
+    def drain(self, task: DrainTask, control: Control) -> DrainResult:
+        """Load a relation into its target."""
+
+    def close(self) -> None:
+        """Release everything; the staging file stays and can be attached read-only."""

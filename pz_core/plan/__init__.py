@@ -1,0 +1,1 @@
+"""Decides for every edge, offline: tier, pushdown, guarantee, budget."""

@@ -1,0 +1,77 @@
+"""A plan: for every node, how it will be done, why, and what that guarantees. Made offline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+from pz_core.compile.model import Graph
+from pz_core.contract.engine import CheckTask, DrainTask, LandTask, MaterialiseTask
+from pz_core.errors import Notice, PzError
+
+Task = Union[LandTask, MaterialiseTask, CheckTask, DrainTask]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The effective policy of a node, cascaded from entity side, connection and default."""
+
+    max_attempts: int = 3
+    base_delay_ms: int = 1_000
+    max_delay_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """How one node will be done.
+
+    Args:
+        strategy: ``native_scan``, ``native_copy``, ``arrow_stream`` or ``duck_sql``.
+        reason: why, and by what mechanism; never holds SQL, a secret or a predicate.
+        guarantee: of a sink: ``effectively once`` or ``at least once``; ``None`` for other kinds.
+        on_retry: of a sink: what a second delivery of the same batch would do.
+        refusal: a refusal that stands only if the node is executed (PZ0353).
+    """
+
+    id: str
+    kind: str
+    name: str
+    strategy: str
+    reason: str
+    task: Task
+    partitions: int = 1
+    columns_pushed: tuple[str, ...] | None = None
+    predicate_pushed: bool = False
+    guarantee: str | None = None
+    on_retry: str | None = None
+    read_shape: str | None = None
+    retry: RetryPolicy | None = None
+    refusal: PzError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """A ceiling, not a promise, in bytes. ``duckdb_bytes`` is ``None`` where no absolute limit is set."""
+
+    duckdb_bytes: int | None
+    channel_bytes: int
+    fixed_overhead_bytes: int
+    total_bytes: int
+    duckdb_disclaimer: str | None = None
+    duckdb_threads_disclaimer: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All nodes of the graph in execution order, planned."""
+
+    graph: Graph
+    nodes: tuple[NodePlan, ...]
+    budget: MemoryBudget
+    max_concurrency: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+    def of(self, id: str) -> NodePlan:
+        """The plan of a node."""
+        return next(n for n in self.nodes if n.id == id)

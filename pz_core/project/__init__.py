@@ -1,0 +1,1 @@
+"""Files to a typed model: YAML with positions, interpolation, sidecars."""

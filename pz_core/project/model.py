@@ -1,0 +1,214 @@
+"""A project as files say it: frozen, typed, with positions. Nothing here knows templates or nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pz_core.contract.check import CheckDefinition
+from pz_core.errors import Where
+from pz_core.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class PackageRequirement:
+    """An entry of ``connectors:`` or ``plugins:``.
+
+    Args:
+        package: the name as written.
+        name: the name normalised after PEP 503.
+        version: the version as written, or ``None``.
+        specifier: the same as a PEP 440 specifier text (``2.1.4`` becomes ``==2.1.4``); empty for any version.
+        isolation: ``process`` for a connector that runs in a process of its own.
+    """
+
+    package: str
+    name: str
+    version: str | None
+    specifier: str
+    where: Where
+    isolation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """``engine.breaker``: trips after so many transient failures, for so long."""
+
+    failure_threshold: int
+    cool_down_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """``engine:`` of ``project.yml``, with its defaults."""
+
+    name: str = "duckdb"
+    threads: int = 4
+    batch_bytes: int = 33_554_432
+    force_universal: bool = False
+    check_samples: bool = True
+    memory_limit: str | None = None
+    duckdb_threads: int | None = None
+    temp_directory: str | None = None
+    breaker: BreakerSettings | None = None
+    node_timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateConfig:
+    """``state:`` of ``project.yml``; ``settings`` are the keys of the backend, ``from_env`` says whether it came from there."""
+
+    backend: str = "local"
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    artifacts: bool = False
+    events: bool = False
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    """A ``retry:`` block as written; absent fields come from the level above it."""
+
+    max_attempts: int | None = None
+    base_delay_ms: int | None = None
+    max_delay_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """``rate_limit:`` of a connection."""
+
+    requests_per_minute: int
+    burst: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncConfig:
+    """``sync:`` of a read; values are text as written."""
+
+    mode: str
+    cursor: str | None = None
+    max_window: str | None = None
+    initial: str | None = None
+    until: str | None = None
+    slot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDeclaration:
+    """One side of an entity: how it is read. The same from YAML and from a ``source()`` call.
+
+    Args:
+        options: the connector's read options.
+        columns: the contract, name -> type word, ``None`` without one (an empty one counts as none).
+    """
+
+    options: Mapping[str, Value] = field(default_factory=dict)
+    columns: Mapping[str, str] | None = None
+    sync: SyncConfig | None = None
+    retry: RetryConfig | None = None
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDeclaration:
+    """One side of an entity: how it is written. The same from YAML and from a ``sink()`` call.
+
+    Args:
+        options: every option that is none of pz's own: the connector's and the strategy's.
+        strategy, duplicates, on_delete, schema_policy: as written, ``None`` where not written.
+        keys: as written; empty where not written.
+    """
+
+    options: Mapping[str, Value] = field(default_factory=dict)
+    strategy: str | None = None
+    keys: tuple[str, ...] = ()
+    duplicates: str | None = None
+    on_delete: str | None = None
+    schema_policy: str | None = None
+    retry: RetryConfig | None = None
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity declared in ``connections.yml``; a bare key declares neither side."""
+
+    name: str
+    read: ReadDeclaration | None = None
+    write: WriteDeclaration | None = None
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A place with credentials. ``config`` holds interpolated values: it is never printed."""
+
+    name: str
+    connector: str
+    config: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    entities: Mapping[str, Entity] = field(default_factory=dict)
+    max_concurrency: int | None = None
+    rate_limit: RateLimit | None = None
+    retry: RetryConfig | None = None
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEntry:
+    """A check of a sidecar; ``sample_values`` overrides ``engine.check_samples`` where it is written."""
+
+    definition: CheckDefinition
+    sample_values: bool | None = None
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """``pipelines/configs/*.yml`` of a pipeline."""
+
+    materialization: str = "table"
+    tags: tuple[str, ...] = ()
+    checks: tuple[CheckEntry, ...] = ()
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFile:
+    """A ``.sql`` file: its stem is the pipeline's name; the text has LF line ends."""
+
+    name: str
+    file: str
+    text: str
+    sidecar: Sidecar = Sidecar()
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A loaded project. ``root`` is absolute; files inside are named relative to it, with forward slashes.
+
+    Args:
+        env: names that ``env()`` may read.
+        vars: project variables with ``--vars`` applied.
+        retention: ``keep_last``, ``None`` for ``off``.
+    """
+
+    root: Path
+    name: str
+    version: str
+    connectors: tuple[PackageRequirement, ...] = ()
+    plugins: tuple[PackageRequirement, ...] = ()
+    env: tuple[str, ...] = ()
+    vars: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    engine: EngineConfig = EngineConfig()
+    retention: int | None = 10
+    state: StateConfig = StateConfig()
+    on_source_drift: str = "ignore"
+    connections: Mapping[str, Connection] = field(default_factory=dict)
+    pipelines: tuple[PipelineFile, ...] = ()
+
+    @property
+    def dot_pz(self) -> Path:
+        """The generated folder ``.pz``."""
+        return self.root / ".pz"
