@@ -22,16 +22,19 @@ from pz_core.contract.connector import (
     ReadHints,
     ReadSpec,
     Receipt,
+    ResolvingSource,
     Setup,
     Sink,
     Source,
     SqlWriteSession,
     WriteSession,
     WriteSpec,
+    resolved_scan,
 )
 from pz_core.contract.load import SCHEMA_POLICIES, Reconciled, reconcile
 from pz_core.contract.observer import Observer
 from pz_core.contract.options import RESERVED_CONNECTION_KEYS, Option, OptionSet, option_set
+from pz_core.contract.refusals import read_refusal, refusal
 from pz_core.contract.registration import API_VERSION, KINDS, Kind, Registration
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.contract.state import StateBackend, StateEntry
@@ -69,6 +72,7 @@ __all__ = [
     "Receipt",
     "Reconciled",
     "Registration",
+    "ResolvingSource",
     "Secret",
     "Setup",
     "Sink",
@@ -81,6 +85,9 @@ __all__ = [
     "WriteSession",
     "WriteSpec",
     "option_set",
+    "read_refusal",
     "reconcile",
+    "refusal",
+    "resolved_scan",
     "reveal",
 ]

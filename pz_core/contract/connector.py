@@ -224,6 +224,7 @@ class WriteSpec:
         run_id: id of this run; names unique files.
         node_id: id of the node.
         attempt: 1 for the first attempt of the node in this run.
+        columns: of the rows to write, known when the write is carried out; ``None`` while planning.
     """
 
     entity: str
@@ -236,6 +237,7 @@ class WriteSpec:
     run_id: str = ""
     node_id: str = ""
     attempt: int = 1
+    columns: tuple[Column, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +326,30 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release everything."""
+
+
+@runtime_checkable
+class ResolvingSource(Protocol):
+    """A source whose native scan can only be written exactly after a look at the place.
+
+    A plan is made offline, so :meth:`Source.native_scan` may not look; when an engine lands the rows it asks
+    :meth:`resolve_scan` instead, through :func:`resolved_scan`.
+    """
+
+    def resolve_scan(self, spec: ReadSpec) -> NativeScan | None:
+        """The scan to run now: headers read, types proven, files listed.
+
+        Raises:
+            ConnectorError: if the entity cannot be read; PZ0812 names the column and row of a value that does not fit
+                its type.
+        """
+
+
+def resolved_scan(source: Source, spec: ReadSpec) -> NativeScan | None:
+    """What an engine lands natively: the source's resolved scan where it has one, else the scan that was planned."""
+    if isinstance(source, ResolvingSource):
+        return source.resolve_scan(spec)
+    return source.native_scan(spec)
 
 
 class Sink(Protocol):

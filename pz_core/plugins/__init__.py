@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pz_core.plugins.registry import Offer, Registry
+from pz_core.plugins.registry import Offer, PluginRow, Registry
 
-__all__ = ["Offer", "Registry"]
+__all__ = ["Offer", "PluginRow", "Registry"]

@@ -6,93 +6,77 @@ A plugin that cannot be used is named (PZ0701 to PZ0705, PZ0345) and is harmless
 
 from __future__ import annotations
 
-import importlib
-import re
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from importlib_metadata import Distribution, distributions
-
-from pz_core.contract.options import RESERVED_CONNECTION_KEYS
-from pz_core.contract.registration import API_VERSION, KINDS, Kind, Registration
+from pz_core.contract.registration import KINDS, Kind, Registration
 from pz_core.errors import PzError
+from pz_core.plugins.offers import CORE_DISTRIBUTION, GROUP, Offer, malformed, normalised
+from pz_core.plugins.scan import Installed, described, installed
 
-GROUP = "pz"
-CORE_DISTRIBUTION = "pz-core"
+if TYPE_CHECKING:
+    from importlib_metadata import Distribution
 
-_HOOKS: dict[Kind, str] = {
-    "connector": "pz_connectors",
-    "check": "pz_checks",
-    "strategy": "pz_strategies",
-    "state": "pz_state_backends",
-    "engine": "pz_engines",
-    "observer": "pz_observers",
-}
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
-
-
-def normalised(distribution: str) -> str:
-    """A distribution's name after PEP 503: ``Pz.Connector.S3`` becomes ``pz-connector-s3``."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
+    from pz_core.plugins.modules import Answer
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """An entry point of a distribution: a thing that can be loaded. Nothing of it has been imported.
+class PluginRow:
+    """What ``pz plugins`` tells of one thing.
 
     Args:
-        kind, name: from the entry point's name, such as ``connector.postgres``.
-        distribution: normalised name of the distribution that brings it.
-        version: of the distribution.
-        module: the entry point's value.
-        path: folder that the distribution was found in.
-        usable: whether the project's ``connectors:`` and ``plugins:`` allow it.
+        kind, name: as in the entry point.
+        distribution, version: what brings it.
+        summary, api: from the registration; ``None`` where it could not be asked.
+        usable: whether the project lists the distribution; one that it does not list is not imported.
+        fault: why it cannot be used.
     """
 
     kind: str
     name: str
     distribution: str
     version: str
-    module: str
-    path: str
+    summary: str | None = None
+    api: str | None = None
     usable: bool = True
-
-    @property
-    def entry_point(self) -> str:
-        """``connector.postgres = pz_postgres``."""
-        return f"{self.kind}.{self.name} = {self.module}"
+    fault: PzError | None = None
 
 
 class Registry:
-    """What is installed, as far as a project may use it.
+    """What is installed, as far as a project may use it. Safe to use from several threads.
 
     Args:
-        allowed: names of distributions that the project lists, normalised; ``None`` allows all. What the core ships is always
-            allowed.
+        allowed: names of distributions that the project lists, normalised; ``None`` allows all. What the core ships is
+            always allowed.
         found: distributions to look at, for tests; the environment's by default.
     """
 
     def __init__(self, allowed: Iterable[str] | None = None, found: Iterable[Distribution] | None = None) -> None:
         self._allowed = None if allowed is None else {normalised(a) for a in allowed} | {CORE_DISTRIBUTION}
         self._found = found
-        self._offers: list[Offer] | None = None
-        self._versions: dict[str, list[tuple[str, str]]] = {}
-        self._modules: dict[str, dict[Kind, list[Registration]] | PzError] = {}
+        self._offers: tuple[Offer, ...] | None = None
+        self._places: dict[str, list[Installed]] = {}
+        self._modules: dict[tuple[str, str], Answer | PzError] = {}
         self._targets: dict[tuple[str, str], Any] = {}
+        self._lock = threading.RLock()
 
     # --- what there is -------------------------------------------------------------------------------------------
 
     @property
     def offers(self) -> Sequence[Offer]:
         """Every entry point of the group ``pz``, sorted by kind, name and distribution."""
-        if self._offers is None:
-            self._offers = sorted(self._scan(), key=lambda o: (o.kind, o.name, o.distribution, o.version))
-        return self._offers
+        with self._lock:
+            if self._offers is None:
+                self._offers = tuple(
+                    sorted(self._scan(), key=lambda o: (o.kind, o.name, o.distribution, o.version, o.module))
+                )
+            return self._offers
 
     def names(self, kind: Kind) -> tuple[str, ...]:
         """Names of a kind that the project can use, sorted."""
-        return tuple(sorted({o.name for o in self.offers if o.kind == kind and o.usable}))
+        return tuple(sorted({o.name for o in self.offers if o.kind == kind and o.usable and o.fault is None}))
 
     def has(self, kind: Kind, name: str) -> bool:
         """Whether a name of a kind can be used; nothing is imported."""
@@ -104,25 +88,15 @@ class Registry:
         return next((o for o in same if o.usable), same[0] if same else None)
 
     def _scan(self) -> Iterable[Offer]:
-        seen: set[tuple[str, str, str]] = set()
-        for dist in self._found if self._found is not None else distributions():
-            points = dist.entry_points.select(group=GROUP)
-            if not points:
-                continue
-            name, version, path = normalised(dist.metadata["Name"]), dist.version, str(dist.locate_file(""))
-            key = (name, version, path)
-            if key in seen:
-                continue
-            seen.add(key)
-            known = self._versions.setdefault(name, [])
-            shadowed = bool(known)
-            known.append((version, path))
-            if shadowed:
+        for found in installed() if self._found is None else described(self._found):
+            earlier = self._places.setdefault(found.name, [])
+            earlier.append(found)
+            if len(earlier) > 1:
                 continue  # Python imports the first one on the path; the clash is told when it is asked for (PZ0703)
-            usable = self._allowed is None or name in self._allowed
-            for point in points:
-                kind, _, short = point.name.partition(".")
-                yield Offer(kind, short, name, version, point.value, path, usable)
+            usable = self._allowed is None or found.name in self._allowed
+            for point, value in found.entry_points:
+                kind, _, name = point.partition(".")
+                yield Offer(kind, name, found.name, found.version, value, found.path, usable)
 
     # --- loading -------------------------------------------------------------------------------------------------
 
@@ -134,33 +108,54 @@ class Registry:
                 (malformed), PZ0345 (reserved key), PZ0305 for a connector that is not there, PZ0501 for anything else
                 that is not there.
         """
-        key = (kind, name)
-        if key not in self._targets:
-            self._targets[key] = self._load(kind, name)
-        return self._targets[key]
+        with self._lock:
+            key = (kind, name)
+            if key not in self._targets:
+                from pz_core.plugins.modules import target_of
+
+                registration = self.registration(kind, name)
+                self._targets[key] = target_of(self._one_offer(kind, name), registration)
+            return self._targets[key]
+
+    def load_all(self, kind: Kind) -> tuple[Mapping[str, Any], tuple[PzError, ...]]:
+        """All targets of a kind that the project can use, by name, and the faults of those that cannot be loaded."""
+        made: dict[str, Any] = {}
+        faults: list[PzError] = []
+        for name in self.names(kind):
+            try:
+                made[name] = self.load(kind, name)
+            except PzError as error:
+                faults.append(error)
+        return made, tuple(faults)
 
     def registration(self, kind: Kind, name: str) -> Registration:
         """The registration behind a usable name; imports its module, not its target. Raises like :meth:`load`."""
-        offer = self._one_offer(kind, name)
-        self._refuse_two_versions(offer)
-        made = self._registrations(offer)
-        for registration in made[kind]:
-            if registration.name == name:
-                self._refuse_foreign_api(offer, registration)
-                return registration
-        raise _malformed(offer, f"its entry point names {kind} '{name}', but {_HOOKS[kind]}() does not register it")
+        from pz_core.plugins.modules import lacking, refuse_foreign_api
 
-    def _one_offer(self, kind: Kind, name: str) -> Offer:
-        usable = [o for o in self.offers if o.kind == kind and o.name == name and o.usable]
-        if len(usable) > 1:
-            raise PzError(
-                "PZ0702",
-                f"two distributions offer {kind} '{name}': " + " and ".join(f"{o.distribution} {o.version}" for o in usable),
-                hint="uninstall one of them, or list only one under connectors: or plugins: in project.yml",
-            )
-        if usable:
-            return usable[0]
-        raise self.missing(kind, name)
+        with self._lock:
+            offer = self._one_offer(kind, name)
+            if offer.fault is not None:
+                raise malformed(offer, offer.fault)
+            self._refuse_two_versions(offer)
+            for registration in self._registrations(offer)[kind]:
+                if registration.name == name:
+                    refuse_foreign_api(offer, registration)
+                    return registration
+            raise lacking(offer, kind, name)
+
+    def describe(self) -> tuple[PluginRow, ...]:
+        """Everything that is installed, each with its summary or its fault. Imports what the project may use."""
+        return tuple(self._described(offer) for offer in self.offers)
+
+    def _described(self, offer: Offer) -> PluginRow:
+        known = (offer.kind, offer.name, offer.distribution, offer.version)
+        if not offer.usable:
+            return PluginRow(*known, usable=False)
+        try:
+            registration = self.registration(offer.kind, offer.name)  # type: ignore[arg-type]
+        except PzError as error:
+            return PluginRow(*known, fault=error)
+        return PluginRow(*known, summary=registration.summary, api=registration.api)
 
     def missing(self, kind: Kind, name: str) -> PzError:
         """The error for a name that cannot be used, with the way to get it."""
@@ -170,148 +165,75 @@ class Registry:
             block = "connectors" if kind == "connector" else "plugins"
             return PzError(
                 code,
-                f"{kind} '{name}' is offered by {listed.distribution} {listed.version}, which project.yml does not list",
-                hint=f"add to {block}: in project.yml: - {{package: {listed.distribution}, version: \"{listed.version}\"}}",
+                f"{kind} '{name}' is offered by {listed.distribution} {listed.version}, "
+                "which project.yml does not list",
+                hint=f"add to {block}: in project.yml: "
+                f'- {{package: {listed.distribution}, version: "{listed.version}"}}',
             )
         known = ", ".join(self.names(kind)) or "none"
-        package = f"pz-{kind}-{name.replace('_', '-')}"
+        package = f"pz-{kind}-{normalised(name)}"
         return PzError(
-            code, f"{kind} '{name}' is not installed; known: {known}", hint=f"check the spelling, or pip install {package}"
+            code,
+            f"{kind} '{name}' is not installed; known: {known}",
+            hint=f"{self._nearest(kind, name)}check the spelling, or pip install {package}",
         )
 
+    # --- what stands in the way ----------------------------------------------------------------------------------
+
+    def _nearest(self, kind: Kind, name: str) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(name, self.names(kind), n=1, cutoff=0.75)
+        return f"did you mean '{near[0]}'? " if near else ""
+
+    def _one_offer(self, kind: Kind, name: str) -> Offer:
+        usable = [o for o in self.offers if o.kind == kind and o.name == name and o.usable]
+        if len({o.distribution for o in usable}) > 1:
+            raise PzError(
+                "PZ0702",
+                f"{len(usable)} distributions offer {kind} '{name}': "
+                + " and ".join(f"{o.distribution} {o.version}" for o in usable),
+                hint="uninstall all but one, or list only one under connectors: or plugins: in project.yml",
+            )
+        if len(usable) > 1:
+            modules = ", ".join(o.module for o in usable)
+            raise malformed(usable[0], f"it names {kind} '{name}' more than once, for {modules}")
+        if usable:
+            return usable[0]
+        raise self.missing(kind, name)
+
     def _refuse_two_versions(self, offer: Offer) -> None:
-        found = self._versions.get(offer.distribution, [])
-        if len(found) > 1:
+        found = self._places.get(offer.distribution, [])
+        if len({place.version for place in found}) > 1:
             raise PzError(
                 "PZ0703",
-                f"{offer.distribution} is on the path more than once: "
-                + " and ".join(f"{version} in {path}" for version, path in found),
-                hint="remove all but one, for example with pip uninstall",
+                f"{offer.distribution} is on the path in several versions: "
+                + " and ".join(f"{place.version} in {place.path}" for place in found),
+                hint=f"remove all but one, for example with pip uninstall {offer.distribution}, then install it again",
             )
 
-    def _refuse_foreign_api(self, offer: Offer, registration: Registration) -> None:
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    def _registrations(self, offer: Offer) -> Answer:
+        from pz_core.plugins.modules import ask
 
-        try:
-            fits = SpecifierSet(registration.api).contains(API_VERSION)
-        except InvalidSpecifier:
-            raise _malformed(offer, f"'{registration.api}' is no range of API versions") from None
-        if not fits:
-            raise PzError(
-                "PZ0704",
-                f"{offer.distribution} {offer.version} wants plugin API {registration.api} for {offer.kind} '{registration.name}', "
-                f"this pz offers {API_VERSION}",
-                hint=f"install a version of {offer.distribution} made for plugin API {API_VERSION}",
-            )
-
-    def _registrations(self, offer: Offer) -> dict[Kind, list[Registration]]:
-        made = self._modules.get(offer.module)
+        key = (offer.distribution, offer.module)
+        made = self._modules.get(key)
         if made is None:
             try:
-                made = self._ask(offer)
+                made = ask(offer)
+                self._refuse_undeclared(offer, made)
             except PzError as error:
                 made = error
-            self._modules[offer.module] = made
+            self._modules[key] = made
         if isinstance(made, PzError):
             raise made
         return made
 
-    def _ask(self, offer: Offer) -> dict[Kind, list[Registration]]:
-        import pluggy
-
-        from pz_core.plugins import hookspecs
-
-        module = _import(offer, offer.module)
-        manager = pluggy.PluginManager("pz")
-        manager.add_hookspecs(hookspecs)
-        try:
-            manager.register(module, name=offer.module)
-            manager.check_pending()
-        except pluggy.PluginValidationError as error:
-            raise _malformed(offer, str(error)) from error
-        unknown = sorted(n for n in vars(module) if n.startswith("pz_") and hasattr(getattr(module, n), "pz_impl"))
-        strangers = [n for n in unknown if n not in _HOOKS.values()]
-        if strangers:
-            raise _malformed(offer, f"unknown hook {', '.join(strangers)}")
-        answer: dict[Kind, list[Registration]] = {}
-        for kind, hook in _HOOKS.items():
-            try:
-                lists = getattr(manager.hook, hook)()
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its fault, named, and harmless to others
-                raise _unusable(offer, f"{hook}() raised {type(error).__name__}: {error}", error) from error
-            answer[kind] = [_checked(offer, hook, item) for items in lists for item in _as_list(offer, hook, items)]
-        self._refuse_undeclared(offer, answer)
-        return answer
-
-    def _refuse_undeclared(self, offer: Offer, answer: dict[Kind, list[Registration]]) -> None:
-        declared = {(o.kind, o.name) for o in self.offers if o.module == offer.module and o.distribution == offer.distribution}
+    def _refuse_undeclared(self, offer: Offer, answer: Answer) -> None:
+        same = (offer.module, offer.distribution)
+        declared = {(o.kind, o.name) for o in self.offers if (o.module, o.distribution) == same}
         registered = {(kind, r.name) for kind, items in answer.items() for r in items}
         for kind, name in sorted(registered - declared):
-            raise _malformed(offer, f"it registers {kind} '{name}', which no entry point '{kind}.{name}' names")
-
-    def _load(self, kind: Kind, name: str) -> Any:
-        registration = self.registration(kind, name)
-        offer = self._one_offer(kind, name)
-        module_name, _, attribute = registration.target.partition(":")
-        if not attribute:
-            raise _malformed(offer, f"target '{registration.target}' is not 'module:attribute'")
-        module = _import(offer, module_name)
-        target = getattr(module, attribute, None)
-        if target is None:
-            raise _malformed(offer, f"target '{registration.target}' does not exist")
-        if kind == "connector":
-            _refuse_reserved(offer, name, target)
-        return target
+            raise malformed(offer, f"it registers {kind} '{name}', which no entry point '{kind}.{name}' names")
 
 
-def _import(offer: Offer, name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except PzError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - an import can raise anything; it is named and harmless to others
-        raise _unusable(offer, f"importing {name} raised {type(error).__name__}: {error}", error) from error
-
-
-def _unusable(offer: Offer, cause: str, error: BaseException) -> PzError:
-    return PzError(
-        "PZ0701",
-        f"plugin {offer.distribution} {offer.version} (entry point {offer.entry_point}) cannot be used: {cause}",
-        hint=f"reinstall or upgrade {offer.distribution}, or uninstall it if the project does not need it",
-        cause=error,
-    )
-
-
-def _malformed(offer: Offer, what: str) -> PzError:
-    return PzError(
-        "PZ0705",
-        f"plugin {offer.distribution} {offer.version} (entry point {offer.entry_point}) is malformed: {what}",
-        hint=f"report this to the authors of {offer.distribution}",
-    )
-
-
-def _as_list(offer: Offer, hook: str, items: Any) -> Sequence[Any]:
-    if not isinstance(items, (list, tuple)):
-        raise _malformed(offer, f"{hook}() returned {type(items).__name__}, not a list of registrations")
-    return items
-
-
-def _checked(offer: Offer, hook: str, item: Any) -> Registration:
-    if not isinstance(item, Registration):
-        raise _malformed(offer, f"{hook}() returned a list with a {type(item).__name__}, not a Registration")
-    if not isinstance(item.name, str) or not _NAME.fullmatch(item.name):
-        raise _malformed(offer, f"{hook}() registers a thing with the name {item.name!r}")
-    return item
-
-
-def _refuse_reserved(offer: Offer, name: str, target: Any) -> None:
-    taken = [key for key in target.connection_options.names() if key in RESERVED_CONNECTION_KEYS]
-    if taken:
-        raise PzError(
-            "PZ0345",
-            f"connector '{name}' of {offer.distribution} {offer.version} declares the reserved connection key {', '.join(taken)}",
-            hint=f"reserved are {', '.join(RESERVED_CONNECTION_KEYS)}; the connector must name its option differently",
-        )
-
-
-__all__ = ["CORE_DISTRIBUTION", "GROUP", "KINDS", "Offer", "Registry", "normalised"]
+__all__ = ["CORE_DISTRIBUTION", "GROUP", "KINDS", "Offer", "PluginRow", "Registry", "normalised"]

@@ -57,13 +57,22 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class StateConfig:
-    """``state:`` of ``project.yml``; ``settings`` are the keys of the backend, ``from_env`` says whether it came from there."""
+    """``state:`` of ``project.yml``, with what ``PZ_STATE_*`` adds.
+
+    Args:
+        settings: the keys that the backend takes, ``artifacts`` and ``events`` apart.
+        declared: whether the project file has a ``state:`` block.
+        from_env: the keys that came from the environment.
+        connection: the connection that ``state.connection`` names.
+    """
 
     backend: str = "local"
-    settings: Mapping[str, Value] = field(default_factory=dict)
+    settings: Mapping[str, Value] = field(default_factory=dict, repr=False)
     artifacts: bool = False
     events: bool = False
     declared: bool = False
+    from_env: frozenset[str] = frozenset()
+    connection: Connection | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,7 @@ class ReadDeclaration:
     Args:
         options: the connector's read options.
         columns: the contract, name -> type word, ``None`` without one (an empty one counts as none).
+        lines: line of each key, where it was written in YAML.
     """
 
     options: Mapping[str, Value] = field(default_factory=dict)
@@ -109,6 +119,7 @@ class ReadDeclaration:
     sync: SyncConfig | None = None
     retry: RetryConfig | None = None
     where: Where = Where()
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,7 @@ class WriteDeclaration:
         options: every option that is none of pz's own: the connector's and the strategy's.
         strategy, duplicates, on_delete, schema_policy: as written, ``None`` where not written.
         keys: as written; empty where not written.
+        lines: line of each key, where it was written in YAML.
     """
 
     options: Mapping[str, Value] = field(default_factory=dict)
@@ -129,6 +141,7 @@ class WriteDeclaration:
     schema_policy: str | None = None
     retry: RetryConfig | None = None
     where: Where = Where()
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +156,11 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A place with credentials. ``config`` holds interpolated values: it is never printed."""
+    """A place with credentials. ``config`` holds interpolated values: it is never printed.
+
+    Args:
+        lines: line of each key in ``connections.yml``.
+    """
 
     name: str
     connector: str
@@ -153,6 +170,7 @@ class Connection:
     rate_limit: RateLimit | None = None
     retry: RetryConfig | None = None
     where: Where = Where()
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """DuckDB's error texts, made fit for a user: without the statement that DuckDB echoes and without lines of data.
 
-Sources: error texts of DuckDB 1.5.5 as observed (``LINE n: …`` and a caret below it; ``Original Line: …`` of its csv reader).
+Sources: texts of DuckDB 1.5.5 as observed (``LINE n: …`` with a caret below, the csv reader's ``Original Line: …``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The one table of codes: title, cause and remedy of each. `pz explain` and the reference page are made from it.
-
-A code is never reused for another meaning. Rows are kept in order.
-"""
+"""What a row of the table of codes holds."""
 
 from __future__ import annotations
 
@@ -28,13 +25,3 @@ class Code:
     remedy: str
     severity: Literal["error", "warning", "note", "error/warning"] = "error"
     phase: str = "load"
-
-
-CODES: dict[str, Code] = {}
-
-
-def _add(*rows: Code) -> None:
-    for row in rows:
-        if row.code in CODES:
-            raise ValueError(f"{row.code} stands twice in the table")
-        CODES[row.code] = row

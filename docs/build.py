@@ -1,0 +1,166 @@
+"""Write the reference pages from the code. `--check` says which differ from what is there, and exits 1."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+HEAD = "<!-- Made from the code by `make docs`; a test compares. Edit the code instead. -->\n\n"
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def doc(thing: Any) -> str:
+    return inspect.cleandoc(inspect.getdoc(thing) or "")
+
+
+def signature(function: Callable[..., Any]) -> str:
+    shown = str(inspect.signature(function)).replace("'", "")
+    return shown.replace("(self, ", "(").replace("(self)", "()")
+
+
+def codes() -> str:
+    from pz_core.codes import CODES
+
+    lines = ["# Codes\n", "`pz explain PZ0206` prints a row of this page.\n", "| code | severity | title | cause | what to do |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| {c.code} | {c.severity} | {cell(c.title)} | {cell(c.cause)} | {cell(c.remedy)} |" for c in CODES.values()]
+    return "\n".join(lines) + "\n"
+
+
+def hooks() -> str:
+    from pz_core.plugins import hookspecs
+
+    lines = ["# Hooks\n", doc(hookspecs) + "\n"]
+    for name, function in inspect.getmembers(hookspecs, inspect.isfunction):
+        if name.startswith("pz_"):
+            lines.append(f"## `{name}{signature(function)}`\n\n{doc(function)}\n")
+    return "\n".join(lines)
+
+
+def dataclass_table(kind: type) -> str:
+    return "\n".join(f"- `{f.name}: {f.type}`" for f in dataclasses.fields(kind))
+
+
+def contract() -> str:
+    import pz_core.contract as room
+    from pz_core.contract import engine
+
+    lines = ["# The contract\n", doc(room) + "\n"]
+    names = [getattr(room, n) for n in room.__all__] + [engine.Engine, engine.EngineSettings, engine.Control]
+    for thing in names:
+        if not inspect.isclass(thing):
+            continue
+        if thing.__doc__ and thing.__doc__.startswith(f"{thing.__name__}("):
+            continue
+        lines.append(f"## {thing.__name__}\n\n{doc(thing)}\n")
+        if dataclasses.is_dataclass(thing):
+            lines.append(dataclass_table(thing) + "\n")
+        for name, member in vars(thing).items():
+            if inspect.isfunction(member) and not name.startswith("_"):
+                lines.append(f"### `{name}{signature(member)}`\n\n{doc(member)}\n")
+    return "\n".join(lines)
+
+
+def events() -> str:
+    from pz_core.contract import events as module
+    from pz_core.contract.events import Event, camel
+
+    lines = ["# Events\n", "`--log-format json` prints one a line. All carry `event`, `at` (UTC) and `runId`; fields are only ever added.\n"]
+    kinds = [k for _, k in inspect.getmembers(module, inspect.isclass) if issubclass(k, Event) and k is not Event]
+    for kind in sorted(kinds, key=lambda k: inspect.getsourcelines(k)[1]):
+        name = Event.event.fget(object.__new__(kind))  # type: ignore[attr-defined]
+        fields = [f for f in dataclasses.fields(kind) if f.name not in ("at", "run_id")]
+        shown = ", ".join(f"`{camel(f.name)}`" + (" (optional)" if f.metadata.get("optional") else "") for f in fields)
+        lines.append(f"## {name}\n\n{doc(kind)}\n\nFields: {shown}\n")
+    return "\n".join(lines)
+
+
+def options_table(options: Any) -> str:
+    if not options.options:
+        return "None.\n"
+    lines = ["| option | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for o in options.options:
+        kind = f"{o.type}: {', '.join(o.choices)}" if o.choices else o.type
+        default = "required" if o.required else (o.default or "")
+        lines.append(f"| `{o.name}` | {cell(kind)} | {cell(default)} | {cell(o.summary)}{' (a secret)' if o.secret else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def connectors() -> str:
+    from pz_core.plugins import Registry
+
+    registry = Registry()
+    lines = ["# Connectors\n", "Those that this repository brings. pz's own keys are in [configuration](../configuration.md).\n"]
+    for name in registry.names("connector"):
+        offer = registry.offer("connector", name)
+        if offer is None or not offer.distribution.startswith("pz-connector-"):
+            continue
+        kind = registry.load("connector", name)
+        caps = kind.capabilities
+        lines.append(f"## {name}\n\n{registry.registration('connector', name).summary} Package: `{offer.distribution}`.\n")
+        lines.append(f"Load modes: {', '.join(sorted(caps.load_modes)) or 'none'}. Schema policies: {', '.join(sorted(caps.schema_policies)) or 'none'}. ")
+        lines.append(f"Abilities: {', '.join(caps.flags())}.\n")
+        for title, options in (("Connection", kind.connection_options), ("Read", kind.read_options), ("Write", kind.write_options)):
+            lines.append(f"### {title}\n\n{options_table(options)}")
+    return "\n".join(lines)
+
+
+def verbs() -> str:
+    import click
+
+    from pz_core.cli.main import cli
+
+    lines = ["# Verbs\n"]
+    with click.Context(cli, info_name="pz") as context:
+        for name in cli.list_commands(context):
+            command = cli.get_command(context, name)
+            assert command is not None
+            with click.Context(command, info_name=f"pz {name}", parent=None, terminal_width=100, max_content_width=100) as inner:
+                lines.append(f"## pz {name}\n\n```text\n{textwrap.dedent(command.get_help(inner)).strip()}\n```\n")
+    return "\n".join(lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "codes.md": codes,
+    "connectors.md": connectors,
+    "contract.md": contract,
+    "events.md": events,
+    "hooks.md": hooks,
+    "verbs.md": verbs,
+}
+
+
+def build() -> dict[str, str]:
+    """Text of every page by its path relative to docs/."""
+    return {f"reference/{name}": HEAD + make() for name, make in PAGES.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    stale = []
+    for name, text in build().items():
+        path = HERE / name
+        if args.check:
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                stale.append(name)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if stale:
+        print(f"differs from the code: {', '.join(stale)}; run `make docs`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,206 @@
+"""Writing files: aside under a name of our own, then moved into place whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pz_core.contract.connector import AbortSemantics, ConnectorError, Move, NativeCopy, Receipt, WriteSpec
+from pz_core.contract.files import Format, copy_options, copy_projection, extension, format_faults
+from pz_core.contract.refusals import read_refusal
+from pz_core.errors import PzError
+from pz_core.values import Column, quote_identifier, quote_literal
+from pz_localfiles.places import Places, appended, file_stem, leftovers, temporary
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What one write does to its folder."""
+
+    subject: str
+    format: Format
+    options: str
+    temporary: Path
+    final: Path
+    stale: tuple[Path, ...]
+    superseded: tuple[Path, ...]
+
+
+class FileSink:
+    """Folders of one connection, open for one attempt."""
+
+    def __init__(self, connection: str, places: Places) -> None:
+        self._name = connection
+        self._places = places
+
+    def native_write(self, spec: WriteSpec) -> NativeCopy:
+        """A COPY aside and a move. A plan, which has no run, looks at no folder."""
+        target = self._target(spec)
+        return NativeCopy(
+            path=str(target.temporary),
+            options=target.options,
+            mechanism=f"COPY to {target.format}",
+            moves=(Move(str(target.temporary), str(target.final)),),
+            projection=copy_projection(target.format, spec.columns),
+            removes=tuple(str(p) for p in (*target.stale, *target.superseded) if not p.is_dir()),
+        )
+
+    def begin(self, spec: WriteSpec, columns: tuple[Column, ...]) -> FileSession:
+        """Begin a write in batches; nothing is visible before its commit."""
+        return FileSession(self._target(spec), columns, self._places)
+
+    def abort_semantics(self) -> AbortSemantics:
+        """An abort leaves no trace."""
+        return "discards_all"
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _target(self, spec: WriteSpec) -> _Target:
+        subject = f"{self._name}.{spec.entity}"
+        file_format = str(spec.options.get("format", "parquet"))
+        faults = format_faults(subject, file_format, spec.options, "write")
+        folder = self._places.folder(spec.entity, spec.options)
+        path = spec.options.get("path")
+        escape = self._places.escape(folder, str(path) if path is not None else None, subject)
+        if faults or escape:
+            fault = faults[0] if faults else cast(PzError, escape)
+            raise ConnectorError(fault.message, code=fault.code, hint=fault.hint)
+        known = cast(Format, file_format)
+        stem, ending = file_stem(spec.entity), extension(known, spec.options)
+        swap = spec.load_mode == "swap"
+        # One attempt of a run writes the name that every other attempt of it writes: a retry cannot add rows twice.
+        final = folder / (f"{stem}.{ending}" if swap else f"{stem}-{spec.run_id}-1.{ending}")
+        stale = tuple(leftovers(folder, stem)) if spec.run_id else ()
+        superseded = tuple(appended(folder, stem)) if spec.run_id and swap else ()
+        return _Target(
+            subject,
+            known,
+            copy_options(known, spec.options),
+            temporary(folder, stem, ending, spec.run_id, spec.attempt),
+            final,
+            stale,
+            superseded,
+        )
+
+
+class FileSession:
+    """A write in batches: rows gather in a private database that spills beside the target, then one COPY writes them."""
+
+    def __init__(self, target: _Target, columns: tuple[Column, ...], places: Places) -> None:
+        self._target = target
+        self._columns = columns
+        self._places = places
+        self._spill = target.temporary.with_name(target.temporary.name + ".spill")
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._rows = 0
+        self._batches = 0
+        with self._local_files():
+            target.temporary.parent.mkdir(parents=True, exist_ok=True)
+        self._open()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take one batch; it is copied before the call returns."""
+        import duckdb
+        import pyarrow as pa
+
+        database = self._open()
+        try:
+            database.register("pz_batch", pa.Table.from_batches([batch]))
+            database.execute("INSERT INTO pz_rows SELECT * FROM pz_batch")
+            database.unregister("pz_batch")
+        except duckdb.Error as error:
+            raise self._fault(error) from error
+        self._rows += batch.num_rows
+        self._batches += 1
+
+    def commit(self) -> Receipt:
+        """Write the file aside, bring it to the disk, move it into place, and remove what it supersedes."""
+        import duckdb
+
+        target = self._target
+        try:
+            projection = copy_projection(target.format, self._columns)
+            destination = quote_literal(str(target.temporary))
+            self._open().execute(f"COPY (SELECT {projection} FROM pz_rows) TO {destination} ({target.options})")
+            with self._local_files():
+                _to_disk(target.temporary)
+                target.temporary.replace(target.final)
+                _to_disk(target.final.parent)
+                for path in (*target.superseded, *target.stale):
+                    _remove(path)
+        except duckdb.Error as error:
+            raise self._fault(error) from error
+        finally:
+            self._discard()
+        return Receipt(self._rows, self._batches)
+
+    def abort(self) -> None:
+        """Remove what was written aside; the target was never touched."""
+        self._discard()
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        if self._database is None:
+            from pz_localfiles.database import private_database
+
+            self._database = private_database(str(self._spill))
+            fields = ", ".join(f"{quote_identifier(c.name)} {c.type}" for c in self._columns)
+            self._database.execute(f"CREATE TABLE pz_rows ({fields})")
+        return self._database
+
+    def _discard(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+        _remove(self._target.temporary)
+        _remove(self._spill)
+
+    def _fault(self, error: Exception) -> ConnectorError:
+        refused = read_refusal(str(error))
+        if refused is not None:
+            refused.message = f"{self._target.subject}: {refused.message}"
+            return refused
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return ConnectorError(
+            f"{self._target.subject}: {first}",
+            hint=f"check that {self._places.shown(self._target.final.parent)} can be written and has room",
+            cause=error,
+        )
+
+    @contextlib.contextmanager
+    def _local_files(self):  # type: ignore[no-untyped-def]
+        try:
+            yield
+        except OSError as error:
+            place = self._places.shown(error.filename) if error.filename else "the folder"
+            raise ConnectorError(
+                f"{self._target.subject}: {place}: {error.strerror or type(error).__name__}",
+                hint="check that the folder can be written and that no folder stands where the file should be",
+                cause=error,
+            ) from error
+
+
+def _to_disk(path: Path) -> None:
+    if os.name != "posix" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

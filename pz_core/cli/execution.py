@@ -1,0 +1,185 @@
+"""What ``run`` and ``test`` share: prepare, execute the chosen nodes, report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pz_core.cli import output
+from pz_core.cli.failures import CancelledBeforeRun
+from pz_core.cli.interrupts import stop_signals
+from pz_core.cli.prepare import open_graph
+from pz_core.errors import Notice, PzError, PzErrors
+from pz_core.render.stream import emit, is_interactive
+
+if TYPE_CHECKING:
+    from pz_core.compile.model import Graph
+    from pz_core.contract.observer import Observer
+    from pz_core.plan.model import Plan
+    from pz_core.plugins import Registry
+    from pz_core.run.execute import RunResult
+
+#: Chooses nodes of the graph.
+Choice = Callable[["Graph"], "frozenset[str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is settled before a run directory exists; ``selected`` holds the ancestors of what was chosen too."""
+
+    plan: Plan
+    selected: frozenset[str]
+    registry: Registry
+    run_id: str
+    started_at: str
+
+
+@contextmanager
+def before_any_node() -> Iterator[None]:
+    """A stop in here comes before any node has started, and says so."""
+    with stop_signals():
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise CancelledBeforeRun from None
+
+
+def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: bool) -> Prepared:
+    """Load, compile, check options, bind the SQL, select, plan. Leaves nothing behind.
+
+    Args:
+        project: directory of the project.
+        vars_json: the text of ``--vars``.
+        choose: gives the nodes to run.
+        narrow: whether the user named nodes; a choice that names nothing is then told before faults of options.
+
+    Raises:
+        PzErrors: all faults of the first step that finds any.
+    """
+    from pz_core.compile.dry import dry_compile
+    from pz_core.compile.model import RunConstants
+    from pz_core.compile.select import with_ancestors
+    from pz_core.plan.options import check_options
+    from pz_core.plan.planner import make_plan
+    from pz_core.run.runid import mint
+
+    now = datetime.now(UTC)
+    run_id, started_at = mint(now), now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    graph, registry = open_graph(project, vars_json, RunConstants(run_id, started_at))
+    # Options are checked for the chosen nodes alone, yet a wrong choice must not hide SQL that does not bind:
+    # so the choice is made first and its refusal raised last.
+    effective: frozenset[str] | None = None
+    refusal: PzErrors | None = None
+    try:
+        effective = with_ancestors(graph, choose(graph))
+    except PzErrors as errors:
+        refusal = errors
+    if refusal is None or not narrow:
+        output.tell_notices(check_options(graph, registry, only=effective))
+    dry_compile(graph)
+    if refusal is not None:
+        raise refusal
+    assert effective is not None  # either chosen or refused
+    plan = make_plan(graph, registry, executed=effective)
+    output.tell_notices(plan.notices)
+    return Prepared(plan, effective, registry, run_id, started_at)
+
+
+def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_json: bool) -> int:
+    """Execute a prepared run, report it, and give the exit code. Without a node there is no run.
+
+    Args:
+        prepared: what :func:`prepare` made.
+        fail_fast: stop at the first failed node.
+        full_refresh: read as if nothing had been read before.
+        as_json: events as NDJSON on stdout, the summary on stderr.
+    """
+    if not prepared.selected:
+        output.note("there is nothing to run")
+        return 0
+    from pz_core.run.execute import execute
+
+    with stop_signals():
+        result = execute(
+            prepared.plan,
+            prepared.selected,
+            prepared.registry,
+            run_id=prepared.run_id,
+            started_at=prepared.started_at,
+            fail_fast=fail_fast,
+            full_refresh=full_refresh,
+            observers=[console(as_json), *plugin_observers(prepared.registry)],
+        )
+    report(result, prepared, as_json=as_json)
+    return result.exit_code
+
+
+def console(as_json: bool) -> Observer:
+    """The observer that writes to stdout: NDJSON, a live tree on a terminal, else plain lines."""
+    if as_json:
+        from pz_core.render.ndjson import Ndjson
+
+        return Ndjson()
+    if is_interactive(os.environ, sys.stdout):
+        from pz_core.render.live import Live
+
+        return Live()
+    from pz_core.render.lines import Lines
+
+    return Lines()
+
+
+def plugin_observers(registry: Registry) -> list[Observer]:
+    """The observers that plugins bring. One that cannot be made is told and left out: it must not stop a run."""
+    made: list[Observer] = []
+    for name in registry.names("observer"):
+        try:
+            made.append(registry.load("observer", name)())
+        except PzError as error:
+            output.tell(Notice("warning", error.message, error.code, error.where, error.hint).render())
+        except Exception as error:  # noqa: BLE001 - a plugin can raise anything
+            message = f"observer '{name}' could not be started and is left out: {type(error).__name__}"
+            output.tell(Notice("warning", message, "PZ0701").render())
+    return made
+
+
+def report(result: RunResult, prepared: Prepared, *, as_json: bool) -> None:
+    """Tell notices and errors on stderr, then the summary: on stdout, or on stderr where stdout is NDJSON."""
+    from pz_core.render.summary import accounting_line, retention_line, summary_line
+
+    output.tell_notices(result.notices)
+    for error in result.errors:
+        output.tell(error.render())
+    if result.status == "fatal" and not result.errors:
+        output.note("the run was cancelled; nodes that had not ended were skipped")
+    statuses = [node.status for node in result.nodes]
+    succeeded, failed, skipped = (statuses.count(status) for status in ("success", "failed", "skipped"))
+    emit(summary_line(result.run_id, succeeded, failed, skipped, shown_path(result.results_path)), err=as_json)
+    swept = retention_line(*result.swept) if result.swept is not None else None
+    if swept:
+        emit(swept, err=as_json)
+    emit(accounting_line(totals(result), result.duration_ms), err=as_json)
+
+
+def totals(result: RunResult) -> dict[str, int]:
+    """Rows read and staged by sources, written by sinks, rejected anywhere."""
+    made = {"read": 0, "staged": 0, "written": 0, "rejected": 0}
+    sides = {"SourceLoad": ("read", "staged", "rejected"), "SinkWrite": ("written", "rejected")}
+    for node in result.nodes:
+        for word in sides.get(node.kind, ("rejected",)):
+            made[word] += (node.accounting or {}).get(word, 0)
+    return made
+
+
+def shown_path(path: Path) -> str:
+    """A path as short as it can be from here."""
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except (OSError, ValueError):
+        return str(path)

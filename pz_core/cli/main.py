@@ -1,0 +1,52 @@
+"""The entry point ``pz``: finds the verb, runs it, turns whatever goes wrong into one line a fault and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from pz_core import __version__
+
+#: Set by the shell that asks for completions; its value says how to answer.
+COMPLETE_VARIABLE = "_PZ_COMPLETE"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code (0, 1, 2 or 3)."""
+    sys.exit(invoke(sys.argv[1:] if argv is None else argv))
+
+
+def invoke(argv: Sequence[str]) -> int:
+    """Run the command line.
+
+    Args:
+        argv: what stands after ``pz``.
+
+    Returns:
+        The exit code: 0 all went well, 1 a node failed, 2 wrong usage or configuration, 3 a fatal fault or a
+        cancellation.
+    """
+    from pz_core.render.stream import emit, flush_all, prepare_streams
+
+    prepare_streams()
+    if list(argv) == ["--version"]:  # answered before anything is imported, click included
+        emit(f"pz {__version__}")
+        return 0
+    try:
+        from pz_core.cli.app import cli
+
+        instruction = os.environ.get(COMPLETE_VARIABLE)
+        if instruction:
+            from pz_core.cli.completion import answer
+
+            return answer(cli, instruction)
+        # Not click's own main(): it would swallow a closed pipe and Ctrl-C in its own ways.
+        with cli.make_context("pz", list(argv)) as context:
+            code = cli.invoke(context)
+        flush_all()
+    except BaseException as error:  # noqa: BLE001 - the one place where every fault becomes a line and an exit code
+        from pz_core.cli.failures import report
+
+        return report(error, argv)
+    return code if isinstance(code, int) else 0

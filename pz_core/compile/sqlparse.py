@@ -1,0 +1,103 @@
+"""DuckDB's own parser, asked for the tree of a query; no text of SQL is ever judged by its looks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pz_core.values import quote_literal
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: A node of DuckDB's tree: what ``json_serialize_sql`` gives.
+Tree = dict[str, Any]
+
+#: DuckDB's word for a place that it does not know.
+UNKNOWN_LOCATION = 2**64 - 1
+
+_lock = threading.Lock()
+_connection: DuckDBPyConnection | None = None
+
+
+class NotParsed(Exception):
+    """DuckDB refused the text; the message is the first line of its own."""
+
+
+def parse(sql: str) -> list[Tree]:
+    """The query nodes of all statements in a text.
+
+    Raises:
+        NotParsed: if it does not parse, or is no query.
+    """
+    answer = json.loads(_serialized(sql))
+    if answer.get("error", True):
+        message = str(answer.get("error_message") or "the text is no query").splitlines()[0]
+        raise NotParsed("it is no single query" if "Only SELECT" in message else message)
+    return [statement["node"] for statement in answer["statements"]]
+
+
+def _serialized(sql: str) -> str:
+    """DuckDB's answer, as JSON."""
+    import duckdb
+
+    global _connection
+    # A literal and not a parameter: binding one makes the client look for modules that are not there, call by call.
+    # What has its default value is left out of the answer, which halves it.
+    question = (
+        f"SELECT json_serialize_sql({quote_literal(sql)}, skip_null := true, skip_empty := true, skip_default := true)"
+    )
+    with _lock:
+        if _connection is None:
+            config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "threads": "1"}
+            _connection = duckdb.connect(":memory:", config=config)
+            _connection.execute("SET TimeZone = 'UTC'")
+            _connection.execute("PRAGMA disable_optimizer")
+        try:
+            row = _connection.execute(question).fetchone()
+        except (duckdb.Error, UnicodeError, ValueError, RuntimeError):
+            row = None
+    if row is None or not isinstance(row[0], str):
+        raise NotParsed("the text holds characters that no SQL has")
+    return row[0]
+
+
+def shape(tree: Any) -> str:
+    """A tree without its places, as text that can be compared."""
+    return json.dumps(_bare(tree), sort_keys=True)
+
+
+def _bare(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _bare(value) for key, value in tree.items() if key != "query_location"}
+    if isinstance(tree, list):
+        return [_bare(item) for item in tree]
+    return tree
+
+
+def same(left: Any, right: Any, replaced: Mapping[int, Tree] | None = None) -> bool:
+    """Whether two trees mean the same text, wherever it stands.
+
+    Args:
+        left: a tree.
+        right: the other one.
+        replaced: ``id`` of a node on the left -> what the right has in its place.
+    """
+    if isinstance(left, dict):
+        if replaced and id(left) in replaced:
+            return same(replaced[id(left)], right)
+        if not isinstance(right, dict) or len(left) != len(right):
+            return False
+        return all(
+            key == "query_location" or (key in right and same(value, right[key], replaced))
+            for key, value in left.items()
+        )
+    if isinstance(left, list):
+        return (
+            isinstance(right, list)
+            and len(left) == len(right)
+            and all(same(a, b, replaced) for a, b in zip(left, right, strict=True))
+        )
+    return bool(left == right)

@@ -1,0 +1,266 @@
+"""Typed columns out of sources in which every field is text: csv, tsv, and what JSON leaves open.
+
+Types are settled over *all* rows before a row is landed: a sample proposes, one pass over the rest disposes. So the
+landing itself can use plain casts, and costs what DuckDB's own typed reading costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pz_core.contract.connector import ConnectorError
+from pz_core.contract.files.model import Connection, FileRead, ResolvedRead, SourceFile
+from pz_core.contract.files.words import (
+    KINDS,
+    Kind,
+    TextRules,
+    cast,
+    declared_test,
+    found_extras,
+    found_test,
+    found_type,
+    naive_test,
+)
+from pz_core.values import duckdb_type, quote_identifier
+
+_SAMPLE = 2_000
+#: Found types that DuckDB's csv parser makes from plain text exactly as a cast does, only faster.
+_DIRECT = frozenset({"BIGINT", "DOUBLE", "DATE", "TIMESTAMP"})
+
+
+class ScanText(Protocol):
+    """Builds the table function that reads files with the given column types."""
+
+    def __call__(self, files: Sequence[SourceFile], types: dict[str, str], extra: str = "") -> str:
+        """SQL of the scan; ``extra`` is text before the closing parenthesis."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """Files that are read by one scan.
+
+    Args:
+        columns: for every column of the read, the unquoted name of the field in the scan, ``None`` where these files lack it.
+        all_columns: every field of the scan.
+        files: the files.
+        scan: builds the table function.
+        headed: whether the first line of a file holds names.
+        direct: whether the scan itself can make plain types.
+    """
+
+    columns: tuple[str | None, ...]
+    all_columns: tuple[str, ...]
+    files: tuple[SourceFile, ...]
+    scan: ScanText
+    headed: bool = True
+    direct: bool = True
+
+
+def found_columns(
+    connection: Connection, names: Sequence[str], sources: Sequence[TextSource], rules: TextRules
+) -> list[tuple[Kind, str]]:
+    """Kind and DuckDB type of every column, true for every row.
+
+    Args:
+        connection: to read with.
+        names: of the columns.
+        sources: the files.
+        rules: how numbers and NULL are spelled.
+    """
+    proposed = _propose(connection, names, sources, rules)
+    tested = [(i, found_test(kind, f"k{i}", rules)) for i, kind in enumerate(proposed) if kind not in (None, "varchar")]
+    failed: list[int] = []
+    if tested:
+        counts = connection.execute(
+            f"SELECT {', '.join(f'count(*) FILTER (NOT {test})' for _, test in tested)} FROM {_rows(sources, [i for i, _ in tested])}"
+        ).fetchall()[0]
+        failed = [i for (i, _), count in zip(tested, counts, strict=True) if count]
+    made: dict[int, tuple[Kind, str]] = {}
+    again = sorted({*failed, *(i for i, kind in enumerate(proposed) if kind in (None, "decimal"))})
+    if again:
+        for i, (settled, type_name) in _settle(connection, again, sources, rules, None).items():
+            made[i] = (settled or "varchar", type_name)
+    return [made[i] if i in made else (kind or "varchar", found_type(kind or "varchar")) for i, kind in enumerate(proposed)]
+
+
+def _propose(
+    connection: Connection, names: Sequence[str], sources: Sequence[TextSource], rules: TextRules
+) -> list[Kind | None]:
+    """The kind that a sample suggests; ``None`` where it holds no value."""
+    indices = list(range(len(names)))
+    settled = _settle(connection, indices, sources, rules, _SAMPLE)
+    return [settled[i][0] for i in indices]
+
+
+def _settle(
+    connection: Connection, indices: Sequence[int], sources: Sequence[TextSource], rules: TextRules, limit: int | None
+) -> dict[int, tuple[Kind | None, str]]:
+    """Ask every question about some columns, of a sample or of all rows."""
+    if not indices:
+        return {}
+    parts: list[str] = []
+    for i in indices:
+        parts += [f"count(*) FILTER (NOT {found_test(kind, f'k{i}', rules)})" for kind in KINDS]
+        parts += found_extras(f"k{i}", rules)
+    rows = _rows(sources, indices, limit)
+    answer = connection.execute(f"SELECT {', '.join(parts)} FROM {rows}").fetchall()[0]
+    width = len(KINDS) + 4
+    return {
+        i: _chosen(answer[at * width : at * width + len(KINDS)], answer[at * width + len(KINDS) : (at + 1) * width])
+        for at, i in enumerate(indices)
+    }
+
+
+def _chosen(bad: Sequence[int], extras: Sequence[int | None]) -> tuple[Kind | None, str]:
+    texts, finite, whole, fraction = (value or 0 for value in extras)
+    if not texts:
+        return None, "VARCHAR"
+    for kind, count in zip(KINDS, bad, strict=True):
+        if count:
+            continue
+        if kind == "double" and not finite:
+            continue  # a column of nothing but "inf" or "nan" is a column of words
+        if kind == "decimal" and whole + fraction > 38:
+            continue
+        return kind, found_type(kind, fraction)
+    return "varchar", "VARCHAR"
+
+
+def _rows(sources: Sequence[TextSource], indices: Sequence[int], limit: int | None = None) -> str:
+    selects = []
+    for source in sources:
+        fields = ", ".join(f"{_field(source, i)} AS k{i}" for i in indices)
+        types = dict.fromkeys(source.all_columns, "VARCHAR")
+        tail = f" LIMIT {limit}" if limit is not None else ""
+        selects.append(f"(SELECT {fields} FROM {source.scan(source.files, types)}{tail})")
+    return f"({' UNION ALL '.join(selects)}) AS pz_text"
+
+
+def _field(source: TextSource, index: int) -> str:
+    name = source.columns[index]
+    return "CAST(NULL AS VARCHAR)" if name is None else quote_identifier(name)
+
+
+# --- declared types --------------------------------------------------------------------------------------------------
+
+
+def prove_contract(
+    connection: Connection, read: FileRead, contract: Mapping[str, str], sources: Sequence[TextSource], rules: TextRules
+) -> None:
+    """Check every value against its declared type.
+
+    Args:
+        connection: to read with.
+        read: for messages.
+        contract: name -> type word, in the order of the sources' columns.
+        sources: the files.
+        rules: how numbers and NULL are spelled.
+
+    Raises:
+        ConnectorError: PZ0812 with column, file, row and type of the first value that does not fit.
+    """
+    words = list(contract.items())
+    tested = [(i, declared_test(word, f"k{i}", rules)) for i, (_, word) in enumerate(words) if word != "varchar"]
+    zoned = [i for i, (_, word) in enumerate(words) if word == "timestamptz"]
+    if not tested or not sources:
+        return
+    parts = [f"count(*) FILTER (NOT {test})" for _, test in tested]
+    for i in zoned:
+        naive = naive_test(f"k{i}", rules)
+        parts += [f"count(*) FILTER ({naive})", f"count(*) FILTER (NOT ({naive}))"]
+    rows = _rows(sources, [i for i, _ in tested])
+    answer = connection.execute(f"SELECT {', '.join(parts)} FROM {rows}").fetchall()[0]
+    for (i, test), count in zip(tested, answer, strict=False):
+        if count:
+            name, word = words[i]
+            raise _misfit(connection, read, name, word, i, test, int(count), sources)
+    for at, i in enumerate(zoned):
+        naive_count, aware = answer[len(tested) + 2 * at : len(tested) + 2 * at + 2]
+        if naive_count and aware:
+            raise ConnectorError(
+                f"{read.subject}: column '{words[i][0]}' mixes instants with a zone ({aware}) and without one ({naive_count})",
+                code="PZ0812",
+                hint="give every value its zone in the source, or declare the column varchar and convert it in the pipeline",
+            )
+
+
+def _misfit(
+    connection: Connection,
+    read: FileRead,
+    name: str,
+    word: str,
+    index: int,
+    test: str,
+    count: int,
+    sources: Sequence[TextSource],
+) -> ConnectorError:
+    place = _first_place(connection, index, test, sources)
+    more = f", and {count - 1} more" if count > 1 else ""
+    return ConnectorError(
+        f"{read.subject}: column '{name}'{place} holds a text that is not exactly one value of {word}{more}",
+        code="PZ0812",
+        hint=f"correct the value, or declare '{name}' as varchar under columns: and convert it in the pipeline",
+    )
+
+
+def _first_place(connection: Connection, index: int, test: str, sources: Sequence[TextSource]) -> str:
+    for source in sources:
+        for file in source.files:
+            types = dict.fromkeys(source.all_columns, "VARCHAR")
+            rows = f"SELECT {_field(source, index)} AS k{index}, row_number() OVER () AS pz_row FROM {source.scan((file,), types)}"
+            found = connection.execute(
+                f"SELECT pz_row FROM ({rows}) AS pz_numbered WHERE NOT {test} ORDER BY pz_row LIMIT 1"
+            ).fetchall()
+            if found:
+                return f", row {found[0][0]} of {file.shown},"
+    return ""
+
+
+# --- the select ------------------------------------------------------------------------------------------------------
+
+
+def typed_select(
+    columns: Sequence[tuple[str, str, str]],
+    sources: Sequence[TextSource],
+    rules: TextRules,
+    *,
+    found: bool,
+) -> ResolvedRead:
+    """The rows of the sources with their proven types.
+
+    Args:
+        columns: name, DuckDB type and word of every column.
+        sources: the files; none gives no rows.
+        rules: how numbers and NULL are spelled.
+        found: whether the types were found, so that every text stands in its plain form.
+    """
+    shape = tuple((name, kind) for name, kind, _ in columns)
+    if not sources:
+        nothing = ", ".join(f"CAST(NULL AS {kind}) AS {quote_identifier(name)}" for name, kind in shape)
+        return ResolvedRead(f"SELECT {nothing} WHERE false", shape)
+    selects = []
+    for source in sources:
+        types = dict.fromkeys(source.all_columns, "VARCHAR")
+        fields = []
+        for at, (name, kind, word) in enumerate(columns):
+            field = source.columns[at]
+            if field is None:
+                value = f"CAST(NULL AS {kind})"
+            elif found and source.direct and rules.plain and kind in _DIRECT:
+                types[field] = kind
+                value = quote_identifier(field)
+            else:
+                value = cast(kind, word, quote_identifier(field), rules)
+            fields.append(f"{value} AS {quote_identifier(name)}")
+        selects.append(f"SELECT {', '.join(fields)} FROM {source.scan(source.files, types)}")
+    return ResolvedRead(" UNION ALL ".join(selects), shape)
+
+
+def contract_columns(contract: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Name, DuckDB type and word of every declared column."""
+    return [(name, duckdb_type(word), word) for name, word in contract.items()]
+
+
+__all__ = ["TextSource", "contract_columns", "found_columns", "prove_contract", "typed_select"]

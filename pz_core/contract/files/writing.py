@@ -1,0 +1,86 @@
+"""Writing files: the one place that says how rows become a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pz_core.contract.files.formats import Format
+from pz_core.contract.refusals import refusal
+from pz_core.values import Column, Value, quote_identifier, quote_literal
+
+_HUGE = ("HUGEINT", "UHUGEINT")
+_WIDEST = "99999999999999999999999999999999999999"
+
+
+def copy_options(file_format: Format, options: Mapping[str, Value]) -> str:
+    """The options of DuckDB's COPY, without parentheses.
+
+    In csv NULL is an empty field and the empty text is ``""``; line ends are ``\\n``, the text is UTF-8 without a mark.
+    """
+    compression = str(options.get("compression", "snappy" if file_format == "parquet" else "none"))
+    if file_format == "parquet":
+        return f"FORMAT parquet, COMPRESSION {compression}"
+    if file_format == "json":
+        array = ", ARRAY true" if options.get("layout") == "array" else ""
+        return f"FORMAT json{array}, COMPRESSION {compression}"
+    delimiter = "\t" if file_format == "tsv" else str(options.get("delimiter", ","))
+    header = str(bool(options.get("header", True))).lower()
+    return (
+        f"FORMAT csv, HEADER {header}, DELIMITER {quote_literal(delimiter)}, QUOTE '\"', ESCAPE '\"', NULLSTR '', "
+        f"COMPRESSION {compression}"
+    )
+
+
+def copy_projection(file_format: Format, columns: Sequence[Column] | None = None) -> str:
+    """The SELECT list that a COPY reads, with a guard for what the format cannot hold (PZ0812).
+
+    Args:
+        file_format: of the file.
+        columns: of the rows. Without them whole numbers beyond 64 bits go to parquet as DOUBLE where that is exact and
+            are refused where it is not; with them they become ``DECIMAL(38,0)``.
+    """
+    if file_format == "json":
+        return _guarded_json()
+    if file_format == "parquet":
+        if columns is None:
+            return _guarded_parquet()
+        return ", ".join(_parquet_column(column) for column in columns)
+    return "*"
+
+
+def _parquet_column(column: Column) -> str:
+    name = quote_identifier(column.name)
+    if column.type not in _HUGE:
+        return name
+    low = f"-{_WIDEST}" if column.type == "HUGEINT" else "0"
+    fits = f"{name} IS NULL OR {name} BETWEEN {low}::{column.type} AND {_WIDEST}::{column.type}"
+    message = quote_literal(f"column '{column.name}' holds a whole number of more than 38 digits, which parquet cannot hold")
+    stop = refusal("PZ0812", message, quote_literal("cast it to varchar in the pipeline"))
+    return f"CAST(CASE WHEN {fits} THEN {name} ELSE {stop} END AS DECIMAL(38,0)) AS {name}"
+
+
+# In both guards COLUMNS(*) stands for each column in turn; `typeof` is folded, so columns of other types cost nothing.
+
+
+def _guarded_json() -> str:
+    column = "COLUMNS(*)"
+    message = f"'column ''' || alias({column}) || ''' holds NaN or an infinity, which JSON cannot hold'"
+    stop = refusal("PZ0812", message, quote_literal("replace it by NULL or by a text in the pipeline"))
+    flat = f"typeof({column}) IN ('DOUBLE', 'FLOAT')"
+    nested = f"(typeof({column}) LIKE '%DOUBLE%' OR typeof({column}) LIKE '%FLOAT%')"
+    text = f"CAST({column} AS VARCHAR)"
+    words = "'(^|[^A-Za-z0-9_\"''])-?(nan|inf|NaN|Infinity)($|[^A-Za-z0-9_\"''])'"
+    return (
+        f"CASE WHEN {flat} AND lower({text}) IN ('nan', '-nan', 'inf', '-inf') THEN {stop} "
+        f"WHEN NOT {flat} AND {nested} AND regexp_matches({text}, {words}) THEN {stop} ELSE {column} END AS '\\0'"
+    )
+
+
+def _guarded_parquet() -> str:
+    column = "COLUMNS(*)"
+    message = f"'column ''' || alias({column}) || ''' holds a whole number that parquet would round'"
+    stop = refusal("PZ0812", message, quote_literal("cast it to decimal(38,0) in the pipeline"))
+    text = f"CAST({column} AS VARCHAR)"
+    back = f"CAST(TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT) AS VARCHAR)"
+    huge = f"typeof({column}) IN ('HUGEINT', 'UHUGEINT')"
+    return f"CASE WHEN {huge} AND {column} IS NOT NULL AND {back} IS DISTINCT FROM {text} THEN {stop} ELSE {column} END AS '\\0'"

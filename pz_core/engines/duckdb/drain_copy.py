@@ -1,0 +1,103 @@
+"""Drain into files that DuckDB writes by itself: aside first, then swapped in.
+
+Sources: engine.md 3.3 (who makes folders, who renames), DESIGN "It survives" (old data or new data, never half).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from pz_core.contract.connector import ConnectorError, NativeCopy
+from pz_core.contract.engine import DrainResult
+from pz_core.engines.duckdb.loading import Batch
+from pz_core.engines.duckdb.session import Work
+from pz_core.errors import Where
+from pz_core.values import quote_literal
+
+
+def copy_out(batch: Batch, copy: NativeCopy, work: Work) -> DrainResult:
+    """COPY to a name aside, make it durable, then move it over the target. Until the moves begin the old content stays.
+
+    Raises:
+        duckdb.Error: if the COPY fails; what it wrote is removed.
+        ConnectorError: if a file cannot be moved or its folder not be made.
+        PzError: PZ0811.
+        Cancelled: if told to stop before the moves.
+    """
+    local = "://" not in copy.path
+    with _local_files(batch):
+        if local:
+            _make_folders(copy)
+    options = f" ({copy.options})" if copy.options.strip() else ""
+    try:
+        sql = f"COPY (SELECT {copy.projection} FROM {batch.name}) TO {quote_literal(copy.path)}{options}"
+        written = work.count(sql)
+        batch.refuse_other_count(written=written)
+        work.control.raise_if_cancelled()
+        with _local_files(batch):
+            if local:
+                _make_durable(Path(copy.path))
+    except BaseException:
+        work.shield()
+        if local:
+            _remove(Path(copy.path))
+        raise
+    work.shield()
+    with _local_files(batch):
+        for move in copy.moves:
+            Path(move.source).replace(move.target)
+        for folder in {Path(move.target).parent for move in copy.moves}:
+            _sync_folder(folder)
+        for name in copy.removes:
+            Path(name).unlink(missing_ok=True)
+    return DrainResult(written, written, "native")
+
+
+def _make_folders(copy: NativeCopy) -> None:
+    for name in (copy.path, *(move.target for move in copy.moves)):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def _local_files(batch: Batch):  # type: ignore[no-untyped-def]
+    try:
+        yield
+    except (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError) as error:
+        raise ConnectorError(
+            f"{batch.subject}: {error.strerror}: {error.filename}",
+            where=Where(node=batch.node),
+            hint="check that the folder can be written and that no folder stands where the file should be",
+            cause=error,
+        ) from error
+
+
+def _make_durable(path: Path) -> None:
+    """Bring what was written to the disk, since a rename may get there before the content does."""
+    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+    for file in files:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return  # a folder cannot be opened there, and its entries are durable without
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,165 @@
+"""Drain in Arrow batches through a write session: begun, then committed or aborted, never both.
+
+Sources: engine.md 2.6 and 3.3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+
+from pz_core.contract.connector import Receipt, Sink, SqlWriteSession, WriteSession
+from pz_core.contract.engine import DrainResult, DrainTask, Stalls
+from pz_core.contract.strategy import LoadRequest, Strategy
+from pz_core.engines.duckdb import arrow
+from pz_core.engines.duckdb.dialect import translate
+from pz_core.engines.duckdb.errors import counts_disagree, pipeline_error
+from pz_core.engines.duckdb.land import connector_faults
+from pz_core.engines.duckdb.loading import Batch, ddl, fit
+from pz_core.engines.duckdb.session import Work
+from pz_core.errors import PzError, Where
+
+_PROGRESS_BATCHES = 10
+_HINT = "correct the pipeline that the output is loaded from"
+
+
+def stream_out(
+    sink: Sink,
+    batch: Batch,
+    strategy: Strategy,
+    request: LoadRequest,
+    task: DrainTask,
+    batch_bytes: int,
+    work: Work,
+) -> DrainResult:
+    """Stream the relation into a write session. Zero rows begin and commit a session too.
+
+    ``rows_written`` is what the receipt says; for a keyed strategy on a table that may be fewer than staged.
+
+    Raises:
+        ConnectorError: what the connector said; the session was aborted unless its commit had been tried.
+        PzError: PZ0804, PZ0811, PZ0324, PZ0501.
+        Cancelled: if told to stop before the commit.
+    """
+    subject, node = batch.subject, batch.node
+    with connector_faults(subject, node):
+        session = sink.begin(task.write, batch.columns)
+    stream = _Stream(batch, batch_bytes, work)
+    committing = False
+    try:
+        with connector_faults(subject, node):
+            after = _prepare(session, batch, strategy, request, task)
+            stream.into(session)
+            staged_rows = batch.rows()
+            if staged_rows is not None and staged_rows != stream.rows:
+                raise counts_disagree(subject, node, staged=staged_rows, sent=stream.rows)
+            for sql in after:
+                work.control.raise_if_cancelled()
+                _execute(session, sql)
+            work.control.raise_if_cancelled()
+            committing = True
+            work.shield()
+            receipt = session.commit()
+    except BaseException:
+        work.shield()
+        if not committing:
+            _abort_quietly(session)
+        raise
+    keyed = isinstance(session, SqlWriteSession) and strategy.traits.takes_keys
+    if receipt.rows != stream.rows and not keyed:
+        raise counts_disagree(subject, node, staged=stream.rows, written=_taken(receipt))
+    return DrainResult(stream.rows, _taken(receipt), "universal", stream.stalls())
+
+
+def _taken(receipt: Receipt) -> int:
+    return int(receipt.rows)
+
+
+def _prepare(
+    session: WriteSession | SqlWriteSession, batch: Batch, strategy: Strategy, request: LoadRequest, task: DrainTask
+) -> tuple[str, ...]:
+    """Statements to run once all rows are beside the target; a refusal of the schema policy comes before any row."""
+    if not isinstance(session, SqlWriteSession):
+        if task.write.load_mode == "program":
+            raise PzError(
+                "PZ0324",
+                f"{batch.subject}: the connector gives no SQL session, which strategy '{strategy.name}' needs",
+                where=Where(node=batch.node),
+                hint="choose append or replace, or report it to the connector's authors",
+            )
+        return ()
+    columns = session.columns()
+    changes, drop = fit(strategy, task.write.schema_policy, batch, columns, task.write.keys)
+    theirs = dataclasses.replace(
+        request, staged=session.staged, target=session.target, columns=changes.columns, order=session.order
+    )
+    return translate((*ddl(session.target, changes, drop), *strategy.program(theirs)), session.dialect)
+
+
+def _execute(session: WriteSession | SqlWriteSession, sql: str) -> None:
+    assert isinstance(session, SqlWriteSession)
+    for _ in session.execute(sql):
+        pass
+
+
+def _abort_quietly(session: WriteSession | SqlWriteSession) -> None:
+    try:
+        session.abort()
+    except Exception:  # noqa: BLE001 - the fault that led here is the one to tell
+        return
+
+
+class _Stream:
+    """Takes batches from DuckDB and hands them on, one at a time, and measures who waits for whom."""
+
+    def __init__(self, batch: Batch, batch_bytes: int, work: Work) -> None:
+        self._batch = batch
+        self._batch_bytes = batch_bytes
+        self._work = work
+        self._reading = 0.0
+        self._writing = 0.0
+        self._bytes = 0
+        self._batches = 0
+        self.rows = 0
+
+    def into(self, session: WriteSession | SqlWriteSession) -> None:
+        """Write every row to the session."""
+        for record in self._records():
+            self._work.control.raise_if_cancelled()
+            began = time.monotonic()
+            session.write(record)
+            self._writing += time.monotonic() - began
+            self.rows += record.num_rows
+            self._bytes += record.nbytes
+            self._batches += 1
+            if self._batches % _PROGRESS_BATCHES == 0:
+                self._work.control.progress(self.rows, self._bytes, self._batches)
+
+    def stalls(self) -> Stalls:
+        """The producer waits while the sink writes, the consumer while DuckDB computes."""
+        return Stalls(round(self._writing * 1000), round(self._reading * 1000))
+
+    def _records(self) -> Iterator[pa.RecordBatch]:
+        rows = arrow.batch_rows(self._batch_bytes, len(self._batch.columns))
+        began = time.monotonic()
+        try:
+            reader = self._work.run(f"SELECT * FROM {self._batch.name}").to_arrow_reader(rows)
+        except duckdb.Error as error:
+            self._work.recognise(error)
+            raise pipeline_error(error, self._batch.node, _HINT) from error
+        while True:
+            try:
+                record = reader.read_next_batch()
+            except StopIteration:
+                return
+            except (duckdb.Error, OSError, pa.ArrowException) as error:
+                self._work.recognise(error)
+                raise pipeline_error(error, self._batch.node, _HINT) from error
+            self._reading += time.monotonic() - began
+            if record.num_rows:
+                yield from arrow.pieces(arrow.plain(record), self._batch_bytes)
+            began = time.monotonic()

@@ -1,0 +1,137 @@
+"""DuckDB's errors as coded faults: whose fault it is, whether it may pass, and what to do next.
+
+Sources: engine.md 1.6 (the closed list of transient phrases) and 1.16 (messages that get a next step); error texts of
+DuckDB 1.5.5 as observed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pz_core.contract.connector import ConnectorError
+from pz_core.contract.refusals import read_refusal
+from pz_core.errors import PzError, Where
+from pz_core.values.duckdb_text import before_echo, clean_message
+
+#: Statuses that may pass, directly after ``HTTP``; any other 4xx there is final.
+_PASSING_STATUS = re.compile(r"\bHTTP (?:500|502|503|504|408|429)\b")
+_FINAL_STATUS = re.compile(r"\bHTTP 4\d\d\b")
+_PASSING_PHRASE = re.compile(
+    r"connection (?:refused|reset|error|timed out)|could not establish connection|timed out|\btimeout\b", re.IGNORECASE
+)
+#: Two loads of one target that met; the one that lost can be done again.
+_CONFLICT = re.compile(r"(?:write-write conflict|Conflict on (?:update|tuple deletion))", re.IGNORECASE)
+#: Names that a message quotes, and addresses: what stands in them says nothing about the fault.
+_QUOTED = re.compile(r"(?<![A-Za-z])'[^'\n]*'|\"[^\"\n]*\"|\S+://\S+")
+
+#: Texts in which DuckDB shows a value, with what is left of them.
+_VALUES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(could not convert (?:string|value)) (['\"]).*\2 (to )", re.IGNORECASE | re.DOTALL), r"\1 \3"),
+    (re.compile(r"(Failed to cast value: ).*", re.DOTALL), r"\1the value does not fit"),
+    (re.compile(r"(duplicate key) \".*\"", re.IGNORECASE | re.DOTALL), r"\1"),
+    (re.compile(r"(Could not cast value) .* (to [A-Z][A-Z0-9_(), ]*)", re.DOTALL), r"\1 \2"),
+    (re.compile(r"( with value) .*? (can't be cast|that cannot be cast|out of range)", re.DOTALL), r" \2"),
+    (re.compile(r"(field) .*? (out of range)", re.IGNORECASE | re.DOTALL), r"\1 \2"),
+)
+
+_STEPS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"Out of Memory Error|could not allocate|failed to allocate", re.IGNORECASE),
+        "raise engine.duckdb.memory_limit or lower engine.duckdb.threads",
+    ),
+    (
+        re.compile(
+            r"Maximum line size of \d+ bytes exceeded|buffer[_ ]size.*too small|unterminated quote", re.IGNORECASE
+        ),
+        "a csv row is larger than the reader's buffer, or a quote is never closed: look for an open quote in the file",
+    ),
+    (
+        re.compile(r"parallel (?:csv )?(?:reader|scanner)|parallel ?= ?false", re.IGNORECASE),
+        "set engine.force_universal: true, which reads the file without DuckDB's parallel csv reader",
+    ),
+)
+
+
+def is_transient(text: str) -> bool:
+    """Whether a fault of a native edge may pass, told from the part of DuckDB's message before the echoed statement."""
+    text = _QUOTED.sub(" ", before_echo(text))
+    if _PASSING_STATUS.search(text):
+        return True
+    if _FINAL_STATUS.search(text):
+        return False
+    return bool(_PASSING_PHRASE.search(text) or _CONFLICT.search(text))
+
+
+def without_values(text: str) -> str:
+    """A message from which the values that DuckDB is known to show are taken out."""
+    for pattern, kept in _VALUES:
+        text = pattern.sub(kept, text)
+    return text
+
+
+def next_step(text: str) -> str | None:
+    """What to do about the few messages that say nothing of pz's own settings."""
+    return next((step for pattern, step in _STEPS if pattern.search(text)), None)
+
+
+def _with_step(message: str) -> str:
+    step = next_step(message)
+    return f"{message}\n{step}" if step else message
+
+
+def pipeline_error(error: BaseException, node: str, hint: str) -> PzError:
+    """A fault of SQL that the user wrote (PZ0501), in DuckDB's words and without the echoed statement."""
+    text = str(error)
+    refused = read_refusal(text)
+    if refused is not None:
+        return PzError(refused.code, refused.message, where=Where(node=node), hint=refused.hint or hint, cause=error)
+    message = clean_message(text) or f"DuckDB failed with {type(error).__name__}"
+    return PzError("PZ0501", _with_step(message), where=Where(node=node), hint=next_step(message) or hint, cause=error)
+
+
+def edge_error(error: BaseException, subject: str, node: str) -> ConnectorError:
+    """A fault of a native edge: DuckDB read or wrote a place by itself. No value of the data stands in it.
+
+    Args:
+        error: what DuckDB raised.
+        subject: ``connection.entity``.
+        node: name of the node.
+    """
+    text = str(error)
+    refused = read_refusal(text)
+    if refused is not None:
+        refused.where = Where(node=node)
+        return refused
+    transient = is_transient(text)
+    message = without_values(clean_message(text)) or f"DuckDB failed with {type(error).__name__}"
+    hint = next_step(message) or (
+        "the place may be back later; retries follow retry: of the connection or the entity"
+        if transient
+        else f"check the connection and the options of {subject}"
+    )
+    return ConnectorError(
+        _with_step(f"{subject}: {message}"), transient=transient, where=Where(node=node), hint=hint, cause=error
+    )
+
+
+def foreign_error(error: Exception, subject: str, node: str) -> PzError:
+    """Whatever a connector let escape: final, since only a :class:`ConnectorError` can say that it may pass."""
+    words = str(error).strip()
+    return PzError(
+        "PZ0501",
+        f"{subject}: the connector failed with {type(error).__name__}" + (f": {words}" if words else ""),
+        where=Where(node=node),
+        hint="set PZ_DEBUG=1 to see where; the connector should have raised a ConnectorError, tell its authors",
+        cause=error,
+    )
+
+
+def counts_disagree(subject: str, node: str, **counts: int) -> PzError:
+    """PZ0811 with every count by name."""
+    told = ", ".join(f"{name} {count}" for name, count in counts.items())
+    return PzError(
+        "PZ0811",
+        f"{subject}: row counts disagree: {told}",
+        where=Where(node=node),
+        hint="rows were lost or doubled on the way; run it again, and report it to the connector's authors if it stays",
+    )

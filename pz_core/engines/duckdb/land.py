@@ -1,0 +1,287 @@
+"""Land: an entity's rows become ``staging.<relation>``, by a scan of DuckDB's own or in Arrow batches.
+
+Sources: engine.md 2.2 and 2.4, DECISIONS 10 (a floor that the connector cannot push is cut after landing).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+
+import duckdb
+import pyarrow as pa
+
+from pz_core.contract.connector import ConnectorError, CursorBounds, NativeScan, Partition, Source
+from pz_core.contract.engine import Cancelled, Host, LandResult, LandTask, Stalls
+from pz_core.engines.duckdb import arrow
+from pz_core.engines.duckdb.channel import Readers, Stopped
+from pz_core.engines.duckdb.errors import counts_disagree, edge_error, foreign_error
+from pz_core.engines.duckdb.session import Session, Work, staged
+from pz_core.errors import PzError, PzErrors, Where
+from pz_core.values import CURSOR_TYPES, Column, quote_identifier, quote_literal
+
+_PROGRESS_BATCHES = 10
+_INCOMING = "pz_incoming"
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+#: Types that compare with a bound exactly; which of them a cursor may have is judged where the watermark is taken.
+_COMPARABLE = re.compile(
+    r"U?(?:TINY|SMALL|BIG|HUGE)?INT|U?INTEGER|DECIMAL\(.*\)|DATE|TIMESTAMP(?:_S|_MS|_NS| WITH TIME ZONE)?"
+)
+
+
+def subject_of(task: LandTask) -> str:
+    """``connection.entity``."""
+    return f"{task.connection}.{task.read.entity}"
+
+
+def land(session: Session, host: Host, batch_bytes: int, task: LandTask, work: Work) -> LandResult:
+    """Land one entity; after a failure nothing of it is visible.
+
+    Raises:
+        ConnectorError: what the connector said, or a fault of DuckDB on the connector's scan.
+        PzError: PZ0311, PZ0505, PZ0811, PZ0812, PZ0501.
+        Cancelled: if told to stop.
+    """
+    subject, node = subject_of(task), task.node.name
+    with connector_faults(subject, node):
+        source = host.connector(task.connection).open_source()
+    with contextlib.ExitStack() as ends:
+        closing = ends.enter_context(_closing(source, subject, node))
+        if task.tier == "native":
+            with connector_faults(subject, node):
+                scan = source.native_scan(task.read)
+            if scan is not None:
+                return _native(session, task, work, scan)
+        return _universal(source, closing, batch_bytes, task, work)
+
+
+@contextlib.contextmanager
+def connector_faults(subject: str, node: str) -> Iterator[None]:
+    """Let coded faults and DuckDB's own through, and name whatever else a connector lets escape."""
+    try:
+        yield
+    except (PzError, PzErrors, Cancelled, Stopped, duckdb.Error):
+        raise
+    except Exception as error:
+        raise foreign_error(error, subject, node) from error
+
+
+@contextlib.contextmanager
+def _closing(source: Source, subject: str, node: str) -> Iterator[Callable[[], None]]:
+    """Close a source once, whoever comes first; a fault of closing never hides the one before it."""
+    closed = False
+
+    def close() -> None:
+        nonlocal closed
+        if not closed:
+            closed = True
+            with connector_faults(subject, node):
+                source.close()
+
+    try:
+        yield close
+    except BaseException:
+        with contextlib.suppress(PzError, PzErrors):
+            close()
+        raise
+    close()
+
+
+def _native(session: Session, task: LandTask, work: Work, scan: NativeScan) -> LandResult:
+    subject, node, target = subject_of(task), task.node.name, staged(task.relation)
+    session.set_up(work, scan.setup, subject, node)
+    try:
+        with work.transaction():
+            read = work.count(f"CREATE OR REPLACE TABLE {target} AS\n{scan.query}")
+            if scan.rejects is not None:
+                _refuse_rejects(work, scan.rejects, subject, node)
+            columns = work.columns(target)
+            trimmed = _trim(work, target, columns, task.read.bounds, subject, node)
+            _account(work, target, read, trimmed, subject, node)
+    except duckdb.Error as error:
+        work.recognise(error)
+        raise edge_error(error, subject, node) from error
+    return LandResult(read, read - trimmed, columns, trimmed, "native")
+
+
+def _refuse_rejects(work: Work, sql: str, subject: str, node: str) -> None:
+    row = work.run(sql).fetchone()
+    if not row or not row[0]:
+        return
+    told = row[1] if len(row) > 1 else None
+    detail = f"{row[0]} values are not what their columns declare" if told is None else str(told)
+    raise ConnectorError(
+        f"{subject}: {detail}",
+        code="PZ0812",
+        where=Where(node=node),
+        hint="declare the column in columns: with a type that holds every value (varchar does), or mend the data",
+    )
+
+
+def _account(work: Work, target: str, read: int, trimmed: int, subject: str, node: str) -> None:
+    """Before the commit: the table must hold the rows that were read and not trimmed, whatever statements said."""
+    staged_rows = work.count(f"SELECT count(*) FROM {target}")
+    if staged_rows != read - trimmed:
+        raise counts_disagree(subject, node, read=read, trimmed=trimmed, staged=staged_rows)
+
+
+# --- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def _trim(
+    work: Work, target: str, columns: tuple[Column, ...], bounds: CursorBounds | None, subject: str, node: str
+) -> int:
+    """Delete landed rows outside the bounds, and say how many; rows whose cursor is NULL stay.
+
+    A connector that honoured the bounds leaves nothing to delete, and looking costs one pass over one column.
+    """
+    if bounds is None or (bounds.lower is None and bounds.upper is None):
+        return 0
+    column = next((c for c in columns if c.name.casefold() == bounds.cursor.casefold()), None)
+    if column is None or not _COMPARABLE.fullmatch(column.type):
+        landed = "did not land" if column is None else f"landed as {column.type}"
+        raise PzError(
+            "PZ0505",
+            f"{subject}: cursor '{bounds.cursor}' {landed}; a cursor can be {', '.join(CURSOR_TYPES)}",
+            where=Where(node=node),
+            hint="declare the cursor in columns: with one of these types, or choose another column",
+        )
+    name = quote_identifier(column.name)
+    outside: list[str] = []
+    if bounds.lower is not None:
+        outside.append(f"{name} {'<' if bounds.lower_inclusive else '<='} {_bound(bounds.lower, bounds.type, column)}")
+    if bounds.upper is not None:
+        outside.append(f"{name} {'>' if bounds.upper_inclusive else '>='} {_bound(bounds.upper, bounds.type, column)}")
+    return work.count(f"DELETE FROM {target} WHERE {' OR '.join(outside)}")
+
+
+def _bound(text: str, word: str | None, column: Column) -> str:
+    """A bound as SQL. Numbers stay literals, so that a narrower column cannot round them."""
+    if _NUMBER.fullmatch(text):
+        return text
+    kinds = {"date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"}
+    return f"CAST({quote_literal(text)} AS {kinds.get(word or '', column.type)})"
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+
+def _universal(source: Source, close: Callable[[], None], batch_bytes: int, task: LandTask, work: Work) -> LandResult:
+    subject, node, target = subject_of(task), task.node.name, staged(task.relation)
+    rows = arrow.batch_rows(batch_bytes, len(task.read.columns) if task.read.columns else None)
+    with connector_faults(subject, node):
+        partitions = tuple(source.partitions(task.read)) or (Partition(),)
+
+    def read(partition: Partition) -> Iterator[pa.RecordBatch]:
+        return source.read(task.read, partition, rows)
+
+    readers = Readers(partitions, read)
+    work.also_on_cancel(readers.channel.stop)
+    ingest = _Ingest(work, source, task, target, batch_bytes)
+    readers.start()
+    try:
+        with work.transaction():
+            with connector_faults(subject, node):
+                ingest.run(readers)
+            columns = work.columns(target)
+            trimmed = _trim(work, target, columns, task.read.bounds, subject, node)
+            _account(work, target, ingest.rows, trimmed, subject, node)
+    except Stopped as error:
+        work.control.raise_if_cancelled()
+        raise foreign_error(error, subject, node) from error
+    except duckdb.Error as error:
+        work.recognise(error)
+        raise edge_error(error, subject, node) from error
+    finally:
+        readers.close(close)
+    channel = readers.channel
+    stalls = Stalls(round(channel.producer_wait * 1000), round(channel.consumer_wait * 1000))
+    return LandResult(ingest.rows, ingest.rows - trimmed, columns, trimmed, "universal", stalls)
+
+
+class _Ingest:
+    """Takes batches out of the channel into the staging table, several at a time where they wait.
+
+    Each INSERT gets a table of batches that are already there. A stream would be simpler, but DuckDB hands streams to
+    an Arrow scanner that reads far ahead of it, and then memory is not bounded any more.
+    """
+
+    def __init__(self, work: Work, source: Source, task: LandTask, target: str, batch_bytes: int) -> None:
+        self._work = work
+        self._source = source
+        self._task = task
+        self._target = target
+        self._schema: pa.Schema | None = None
+        self._batch_bytes = batch_bytes
+        self.rows = 0
+        self._bytes = 0
+        self._batches = 0
+
+    def run(self, readers: Readers) -> None:
+        """Ingest until all readers have ended.
+
+        Raises:
+            ConnectorError: of a reader, or for a batch of another shape.
+            Stopped: if the task was cancelled.
+        """
+        subject = subject_of(self._task)
+        while taken := readers.channel.take(arrow.MAX_BATCH_ROWS, self._batch_bytes):
+            self._work.control.raise_if_cancelled()
+            for batch in taken:
+                if self._schema is None:
+                    self._create(batch)
+                else:
+                    arrow.refuse_other_shape(self._schema, batch.schema, subject)
+            self._insert(taken)
+        if self._schema is None:
+            raise ConnectorError(
+                f"{subject}: the connector gave no batch, so that the columns are not known",
+                hint="a read without rows must still yield one empty batch; report it to the connector's authors",
+            )
+
+    def _create(self, batch: pa.RecordBatch) -> None:
+        self._schema = batch.schema
+        self._work.control.raise_if_cancelled()
+        self._work.cursor.register(_INCOMING, pa.Table.from_batches([batch.slice(0, 0)]))
+        columns = self._work.columns(f"(SELECT * FROM {_INCOMING})")
+        enums = self._enums(batch.schema, columns) if any(map(arrow.holds_dictionary, batch.schema.types)) else {}
+        # Never CREATE TABLE AS over an empty batch, and never INSERT one: DuckDB 1.5.5 then loses, without a word, the
+        # rows of a later INSERT in the same transaction that fills a row group.
+        body = ", ".join(f"{quote_identifier(c.name)} {enums.get(c.name, c.type)}" for c in columns)
+        self._work.run(f"CREATE OR REPLACE TABLE {self._target} ({body})")
+
+    def _enums(self, schema: pa.Schema, columns: tuple[Column, ...]) -> dict[str, str]:
+        try:
+            declared = {c.name: c.type for c in self._source.schema(self._task.read)}
+        except ConnectorError:
+            return {}  # the text is right without it; only the narrower type is not known
+        return arrow.enum_types(schema, columns, declared)
+
+    def _insert(self, batches: list[pa.RecordBatch]) -> None:
+        assert self._schema is not None
+        rows = sum(b.num_rows for b in batches)
+        if rows:
+            same = [b if b.schema.equals(self._schema) else b.rename_columns(self._schema.names) for b in batches]
+            for group in _of_one_schema(same):
+                self._work.cursor.register(_INCOMING, pa.Table.from_batches(group))
+                self._work.run(f"INSERT INTO {self._target} SELECT * FROM {_INCOMING}")
+            self._work.cursor.unregister(_INCOMING)
+        before = self._batches
+        self.rows += rows
+        self._bytes += sum(b.nbytes for b in batches)
+        self._batches += len(batches)
+        if before // _PROGRESS_BATCHES != self._batches // _PROGRESS_BATCHES:
+            self._work.control.progress(self.rows, self._bytes, self._batches)
+
+
+def _of_one_schema(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Neighbours that agree in everything (nullability and metadata too), so that they make one Arrow table."""
+    group: list[pa.RecordBatch] = []
+    for batch in batches:
+        if group and not batch.schema.equals(group[0].schema):
+            yield group
+            group = []
+        group.append(batch)
+    yield group

@@ -1,0 +1,58 @@
+"""From a connection as written to a connection as its connector gets it: texts as texts, secrets wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pz_core.contract.connector import ConnectionConfig
+from pz_core.contract.options import Option, OptionSet
+from pz_core.contract.secrets import Secret
+from pz_core.plugins import Registry
+from pz_core.project.model import Project
+from pz_core.values import Value
+
+
+def connection_config(project: Project, name: str, registry: Registry) -> ConnectionConfig:
+    """What the connector of a connection is opened with.
+
+    Args:
+        project: the loaded project.
+        name: the connection's key in ``connections.yml``.
+        registry: where connectors are found; it knows which options are secret.
+
+    Raises:
+        PzError: PZ0305 and the other codes of :meth:`Registry.load`, if the connector cannot be used.
+    """
+    connection = project.connections[name]
+    target = registry.load("connector", connection.connector)
+    options: dict[str, Value | Secret] = {}
+    for key, value in typed_options(target.connection_options, connection.config).items():
+        option = target.connection_options.get(key)
+        options[key] = _wrapped(value) if option is not None and option.secret else value
+    return ConnectionConfig(name, connection.connector, options, str(project.root))
+
+
+def typed_options(declared: OptionSet, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values with plain numbers made text where the option is a text, everything else as written."""
+    return {name: _typed(declared.get(name), value) for name, value in values.items()}
+
+
+def _typed(option: Option | None, value: Value) -> Value:
+    if (
+        option is not None
+        and option.type == "string"
+        and isinstance(value, (int, float))
+        and not isinstance(value, bool)
+    ):
+        return str(value)
+    return value
+
+
+def _wrapped(value: Value) -> Any:
+    """A secret of any shape: every text in it is wrapped, so that no part of it can be printed."""
+    if isinstance(value, Mapping):
+        return {key: _wrapped(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_wrapped(cast(Value, item)) for item in value]
+    return Secret(str(value))

@@ -1,0 +1,201 @@
+"""How a source is read: its shape, its tier, and what its connector cannot do for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pz_core.compile.model import Graph, SinkNode, SourceNode
+from pz_core.contract.connector import ConnectorError, NativeScan, ReadSpec
+from pz_core.contract.engine import LandTask, NodeRef, Tier
+from pz_core.errors import Problems, PzError
+from pz_core.plan.connectors import Connectors
+from pz_core.plan.model import NodePlan
+from pz_core.plan.retries import retry_policy
+from pz_core.plan.specs import has_calendar_token, read_spec
+
+#: Read options that split a read into partitions.
+_PARTITION_OPTIONS = ("files_per_partition", "partition_column", "partitions")
+#: Codes of refusals that concern a node only if it is executed.
+LOCAL_CODES = frozenset({"PZ0305", "PZ0353", "PZ0365"})
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What planning a node needs."""
+
+    graph: Graph
+    connectors: Connectors
+    problems: Problems
+    executed: frozenset[str]
+
+    def refuse(self, node_id: str, error: PzError) -> PzError | None:
+        """Keep a refusal with the node if it is local and the node is not executed, else add it to the plan's."""
+        if error.code in LOCAL_CODES and node_id not in self.executed:
+            return error
+        self.problems.add(error)
+        return None
+
+
+def at_plan_time(error: PzError, node: SourceNode | SinkNode, subject: str) -> PzError:
+    """A connector's refusal of a native path as a refusal of the plan: without a better code it is PZ0353."""
+    if error.code == "PZ0305" or error.code.startswith("PZ07"):
+        return error  # about the connection or the plugin, not about this node
+    code = "PZ0353" if error.code == "PZ0501" else error.code
+    message = error.message if subject in error.message else f"{subject}: {error.message}"
+    where = error.where if str(error.where) else node.where
+    return PzError(code, message, where=where, hint=error.hint, cause=error.cause or error)
+
+
+def plan_source(context: Context, node: SourceNode) -> NodePlan:
+    """Plan a read; what is refused goes to the context."""
+    refusal: PzError | None = None
+    shape = declared_shape(node)
+    try:
+        target: Any = context.connectors.target(node.connection)
+        spec = read_spec(node, target)
+        shape = _shape(context, node, target, spec)
+        _refuse_unable(context, node, target, shape)
+        tier, how = _tier(context, node, target, spec)
+    except PzError as error:
+        refusal = context.refuse(node.id, at_plan_time(error, node, node.dataset))
+        spec, tier, how = ReadSpec(node.entity, node.options, node.columns), "universal", f"refused: {error.code}"
+    retry = None
+    try:
+        retry = retry_policy(context.graph.project, node)
+    except PzError as error:
+        context.problems.add(error)
+    return NodePlan(
+        id=node.id,
+        kind=node.kind.value,
+        name=node.name,
+        strategy="native_scan" if tier == "native" else "arrow_stream",
+        reason=f"{how}; read={shape}",
+        task=LandTask(NodeRef(node.id, node.name), node.relation, node.connection, node.connector, tier, spec),
+        read_shape=shape,
+        retry=retry,
+        refusal=refusal,
+    )
+
+
+def declared_shape(node: SourceNode) -> str:
+    """The read shape as far as the project says it: ``incremental cursor=<c>``, ``cdc``, else ``full``."""
+    if node.incremental is not None:
+        return f"incremental cursor={node.incremental.cursor}"
+    if node.sync is not None and node.sync.mode == "cdc":
+        return "cdc"
+    return "full"
+
+
+def _shape(context: Context, node: SourceNode, target: Any, spec: ReadSpec) -> str:
+    shape = declared_shape(node)
+    if shape == "cdc" or not target.capabilities.sync_state:
+        return shape
+    source = context.connectors.instance(node.connection).open_source()
+    try:
+        natural = source.natural_shape(ReadSpec(spec.entity, spec.options, spec.columns))
+    finally:
+        source.close()
+    if natural == "feed" and node.incremental is not None:
+        context.problems.error(
+            "PZ0315",
+            f"{node.dataset}: connector '{node.connector}' resumes this read by a token of its own, "
+            f"so it cannot also have the cursor '{node.incremental.cursor}'",
+            where=node.where,
+            hint="drop the cursor (sync: or watermark()) and let the connector resume, or read another entity",
+        )
+    return shape if node.incremental is not None else natural
+
+
+def _refuse_unable(context: Context, node: SourceNode, target: Any, shape: str) -> None:
+    """Refusals that follow from the connector's capabilities alone."""
+    able, problems = target.capabilities, context.problems
+    named = f"{node.dataset}: connector '{node.connector}'"
+    if not (able.native_read or able.universal_read):
+        problems.error("PZ0353", f"{named} cannot be read from", where=node.where, hint="read from another connection")
+        return
+    incremental = node.incremental
+    if incremental is not None and not able.bounded_window:
+        window = incremental.sync is not None and incremental.sync.max_window is not None
+        ceiling = any(bound.op in ("<", "<=") for bound in incremental.bounds)
+        if window or ceiling:
+            what = "max_window" if window else f"a ceiling on '{incremental.cursor}'"
+            problems.error(
+                "PZ0313",
+                f"{named} cannot read up to an upper bound, which {what} needs",
+                where=node.where,
+                hint=f"drop {'max_window' if window else 'the upper comparison'}, or use another connector",
+            )
+    if has_calendar_token(node.options) and not able.path_templating:
+        problems.error(
+            "PZ0314",
+            f"{named} does not understand calendar tokens in path",
+            where=node.where,
+            hint="write the path without {yyyy}, {MM}, …",
+        )
+    split = [name for name in _PARTITION_OPTIONS if node.options.get(name) not in (None, 1)]
+    if shape in ("feed", "cdc") and able.partitioned_read and split:
+        problems.error(
+            "PZ0316",
+            f"{node.dataset}: a {shape} read resumes at one place and cannot be split by {', '.join(split)} "
+            f"({split[0]}: {node.options[split[0]]})",
+            where=node.where,
+            hint=f"drop {', '.join(split)}",
+        )
+    if shape == "cdc" and not able.change_capture:
+        problems.error(
+            "PZ0338",
+            f"{named} cannot capture changes",
+            where=node.where,
+            hint="use sync: {mode: incremental, cursor: …}, or a connector that captures changes",
+        )
+    if "files_per_partition" in split and not able.universal_read:
+        problems.error(
+            "PZ0312",
+            f"{named} is native only, and files_per_partition needs the universal path",
+            where=node.where,
+            hint="drop files_per_partition",
+        )
+
+
+def _tier(context: Context, node: SourceNode, target: Any, spec: ReadSpec) -> tuple[Tier, str]:
+    able = target.capabilities
+    if context.graph.project.engine.force_universal:
+        if not able.universal_read:
+            raise PzError(
+                "PZ0312",
+                f"{node.dataset}: engine.force_universal is on, and connector '{node.connector}' reads natively only",
+                where=node.where,
+                hint="turn engine.force_universal off, or read from another connector",
+            )
+        return "universal", "record batches because engine.force_universal is on"
+    if not able.native_read:
+        return "universal", f"record batches because connector '{node.connector}' has no native read"
+    scan = _probe(context, node, spec)
+    if scan is not None:
+        return "native", f"DuckDB reads by {scan.mechanism}"
+    if not able.universal_read:
+        raise PzError(
+            "PZ0353",
+            f"{node.dataset}: connector '{node.connector}' is native only and has no native read for these options",
+            where=node.where,
+            hint="change the read's options",
+        )
+    return "universal", f"record batches because connector '{node.connector}' has no native read for these options"
+
+
+def _probe(context: Context, node: SourceNode, spec: ReadSpec) -> NativeScan | None:
+    source = context.connectors.instance(node.connection).open_source()
+    try:
+        return source.native_scan(spec)
+    except PzError:
+        raise
+    except Exception as error:
+        raise ConnectorError(
+            f"connector '{node.connector}' raised {type(error).__name__} when asked for its native read",
+            code="PZ0353",
+            hint="this is a fault of the connector: report it to its authors, with PZ_DEBUG=1 for the details",
+            cause=error,
+        ) from error
+    finally:
+        source.close()

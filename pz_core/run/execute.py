@@ -1,0 +1,382 @@
+"""Carries a plan out: the run's directory, its nodes, and the order in which a run is ended."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from pz_core.compile.model import Graph
+from pz_core.contract.engine import Engine, EngineSettings
+from pz_core.contract.events import (
+    BreakerStateChanged,
+    NodeCompleted,
+    NodeStarted,
+    RetentionSwept,
+    RunCompleted,
+    RunStarted,
+)
+from pz_core.contract.observer import Observer
+from pz_core.errors import Notice, PzError, PzErrors
+from pz_core.plan.model import Plan
+from pz_core.plugins import Registry
+from pz_core.run.breaker import Breaker, State
+from pz_core.run.bus import EventBus
+from pz_core.run.cancel import CancelToken, StopSignals, monotonic_ms
+from pz_core.run.faults import unexpected
+from pz_core.run.history import runs_dir
+from pz_core.run.host import RunHost
+from pz_core.run.lock import RunLock
+from pz_core.run.nodes import NodeRunner
+from pz_core.run.results import FILE, NodeResult, ResultsFile
+from pz_core.run.retention import Sweep, retain
+from pz_core.run.runid import in_milliseconds, now_stamp
+from pz_core.run.scheduler import Outcome, Scheduler, Work
+
+EXIT_CODES = {"success": 0, "completed_with_failures": 1, "fatal": 3}
+#: How long the end of a run waits for its engine where a node was given up, in seconds.
+CLOSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended.
+
+    Args:
+        status: ``success``, ``completed_with_failures`` or ``fatal``.
+        exit_code: 0, 1 or 3.
+        nodes: one result for every node of the run, in the order in which they ended.
+        notices: warnings and notes, which change no exit code.
+        errors: one for every failed node, and what else went wrong.
+        swept: number of runs whose staging was removed, bytes freed, failures; ``None`` if there was nothing to do.
+        duration_ms: of the whole run.
+    """
+
+    run_id: str
+    status: str
+    exit_code: int
+    nodes: tuple[NodeResult, ...]
+    results_path: Path
+    notices: tuple[Notice, ...] = ()
+    errors: tuple[PzError, ...] = ()
+    swept: tuple[int, int, int] | None = None
+    duration_ms: int = 0
+
+
+def execute(
+    plan: Plan,
+    selected: frozenset[str],
+    registry: Registry,
+    *,
+    run_id: str,
+    started_at: str,
+    fail_fast: bool = False,
+    full_refresh: bool = False,
+    observers: Sequence[Observer] = (),
+    handle_signals: bool = True,
+    cancel: CancelToken | None = None,
+) -> RunResult:
+    """Run the selected nodes and all that they depend on.
+
+    Args:
+        plan: of the whole project.
+        selected: ids of nodes; their ancestors are added.
+        registry: where plugins are found.
+        run_id: of this run, by :func:`pz_core.run.runid.mint`.
+        started_at: ISO text in UTC, one reading of the clock for the whole run.
+        fail_fast: stop at the first failed node.
+        full_refresh: read everything again, whatever is stored.
+        observers: who gets the events.
+        handle_signals: let the first SIGINT, SIGTERM or SIGHUP stop the run in order, the second end the process.
+        cancel: a token to stop the run by; one of its own without it.
+
+    Returns:
+        The result; a node that fails is no exception.
+
+    Raises:
+        PzErrors: what the plan refuses for these nodes; nothing was written then.
+        PzError: PZ0531 to PZ0533 or PZ0500 if the run's directory cannot be made.
+    """
+    graph = plan.graph
+    effective = selected.union(*(graph.ancestors(id) for id in selected)) if selected else frozenset()
+    refusals = [node.refusal for node in plan.nodes if node.id in effective and node.refusal is not None]
+    if refusals:
+        raise PzErrors(refusals)
+    token = cancel or CancelToken()
+    with StopSignals(token) if handle_signals else nullcontext():
+        run = _Run(plan, effective, registry, run_id, started_at, fail_fast, observers, token)
+        try:
+            run.open()
+        except OSError as error:
+            run.lock.release()
+            raise unexpected(error) from error
+        try:
+            return run.carry_out()
+        finally:
+            run.lock.release()
+
+
+class _Run:
+    def __init__(
+        self,
+        plan: Plan,
+        effective: frozenset[str],
+        registry: Registry,
+        run_id: str,
+        started_at: str,
+        fail_fast: bool,
+        observers: Sequence[Observer],
+        token: CancelToken,
+    ) -> None:
+        self.plan, self.effective, self.registry = plan, effective, registry
+        self.run_id, self.started_at, self.fail_fast, self.token = run_id, started_at, fail_fast, token
+        self.observers = observers
+        self.graph: Graph = plan.graph
+        self.project = plan.graph.project
+        self.directory = runs_dir(self.project.root) / run_id
+        self.temp_base = self._temp_base()
+        self.temp = self.temp_base / run_id
+        self.lock = RunLock(self.directory)
+        self.results = ResultsFile(self.directory / FILE, run_id, in_milliseconds(started_at))
+        self.notices: list[Notice] = []
+        self.errors: list[PzError] = []
+        self.began = monotonic_ms()
+
+    def _temp_base(self) -> Path:
+        asked = self.project.engine.temp_directory
+        return self.project.root / asked if asked else self.project.dot_pz / "tmp"
+
+    def open(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=False)
+        self.lock.take()
+        self.results.start()
+        self.temp.mkdir(parents=True, exist_ok=True)
+
+    # --- the run itself ------------------------------------------------------------------------------------------
+
+    def carry_out(self) -> RunResult:
+        bus = EventBus(self.observers)
+        self.bus = bus
+        bus.publish(
+            RunStarted(
+                at=now_stamp(), run_id=self.run_id, project_name=self.project.name, node_count=len(self.effective)
+            )
+        )
+        outcome, fatal = Outcome(), False
+        engine: Engine | None = None
+        try:
+            engine = self._engine()
+            outcome, fatal = self._dispatch(engine)
+        except Exception as error:  # noqa: BLE001 - an engine can raise anything; the run ends in order all the same
+            fatal = True
+            self.errors.append(unexpected(error))
+            outcome = self._scheduler(None).surrender()
+        self._close(engine, outcome.abandoned)
+        status = _status(outcome, fatal)
+        return self._finalise(outcome, status)
+
+    def _engine(self) -> Engine:
+        config = self.project.engine
+        settings = EngineSettings(
+            staging_path=str(self.directory / "staging.duckdb"),
+            temp_directory=str(self.temp),
+            memory_limit=config.memory_limit,
+            threads=config.duckdb_threads,
+            batch_bytes=config.batch_bytes,
+            run_id=self.run_id,
+            started_at=self.started_at,
+        )
+        made: Engine = self.registry.load("engine", config.name)(settings, RunHost(self.project, self.registry))
+        return made
+
+    def _dispatch(self, engine: Engine) -> tuple[Outcome, bool]:
+        runner = NodeRunner(self.plan, engine, self.run_id, self.bus.publish, self._breakers())
+        scheduler = self._scheduler(runner)
+        fatal = False
+        try:
+            outcome = scheduler.dispatch()
+        except Exception as error:  # noqa: BLE001 - a fault of the dispatcher keeps what ended so far
+            fatal = True
+            self.errors.append(unexpected(error))
+            outcome = scheduler.surrender()
+        self.notices.extend(runner.notices)
+        return outcome, fatal
+
+    def _scheduler(self, runner: NodeRunner | None) -> Scheduler:
+        works = []
+        for node in self.graph.nodes:
+            if node.id in self.effective:
+                connection = getattr(node, "connection", None)
+                works.append(Work(node.id, node.name, node.kind.value, node.kind.rank, node.depends_on, connection))
+        return Scheduler(
+            works,
+            threads=self.project.engine.threads,
+            run=runner or _no_engine,
+            cancel=self.token,
+            caps=self.plan.max_concurrency,
+            started=self._started,
+            ended=self._ended,
+            fail_fast=self.fail_fast,
+            node_timeout_ms=self.project.engine.node_timeout_ms,
+        )
+
+    def _breakers(self) -> dict[str, Breaker]:
+        settings = self.project.engine.breaker
+        if settings is None:
+            return {}
+        return {name: Breaker(settings, self._breaker_listener(name)) for name in self.project.connections}
+
+    def _breaker_listener(self, name: str) -> Any:
+        def changed(old: State, new: State, trigger: str, length: int) -> None:
+            self.bus.publish(
+                BreakerStateChanged(
+                    at=now_stamp(),
+                    run_id=self.run_id,
+                    instance=f"conn:{name}",
+                    old_state=old,
+                    new_state=new,
+                    trigger=trigger,
+                    cool_down_ms=length,
+                )
+            )
+
+        return changed
+
+    def _started(self, work: Work) -> None:
+        self.bus.publish(
+            NodeStarted(at=now_stamp(), run_id=self.run_id, node_id=work.id, kind=work.kind, name=work.name)
+        )
+
+    def _ended(self, result: NodeResult) -> None:
+        if result.error is not None:
+            self.errors.append(result.error)
+        self.results.add(result)
+        self.bus.publish(
+            NodeCompleted(
+                at=now_stamp(),
+                run_id=self.run_id,
+                node_id=result.id,
+                kind=result.kind,
+                name=result.name,
+                status=result.status,
+                rows=result.rows,
+                duration_ms=result.duration_ms,
+                error_code=result.error.code if result.error else None,
+                error_message=result.error.message if result.error else None,
+                timings=result.timings,
+                provenance=result.provenance,
+                accounting=result.accounting,
+            )
+        )
+
+    def _close(self, engine: Engine | None, abandoned: bool) -> None:
+        """Close the engine; where a node was given up, that may hang and is waited for only so long."""
+        if engine is None:
+            return
+        failures: list[Exception] = []
+
+        def close() -> None:
+            try:
+                engine.close()
+            except Exception as error:  # noqa: BLE001 - all nodes have ended; this can only be told
+                failures.append(error)
+
+        if abandoned:
+            thread = Thread(target=close, name="pz-close", daemon=True)
+            thread.start()
+            thread.join(CLOSE_SECONDS)
+        else:
+            close()
+        for error in failures:
+            self.notices.append(Notice("warning", f"closing the engine raised {type(error).__name__}"))
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def _finalise(self, outcome: Outcome, status: str) -> RunResult:
+        """End the run. The order decides what a kill leaves behind, so every step has its number.
+
+        A file that says anything but ``running`` proves that all steps before the last were done.
+        """
+        counts = [result.status for result in outcome.results]
+        self.bus.publish(
+            RunCompleted(
+                at=now_stamp(),
+                run_id=self.run_id,
+                status=status,
+                succeeded=counts.count("success"),
+                failed=counts.count("failed"),
+                skipped=counts.count("skipped"),
+                duration_ms=monotonic_ms() - self.began,
+            )
+        )
+        # 1. All results are durable while the status still says running.
+        status = self._durable(self.results.flush, status)
+        # 2. Retention; what it cannot do is a note.
+        swept = self._sweep()
+        # 3. The stream of events ends; observers get five seconds.
+        self.notices.extend(self.bus.close())
+        # 4. Dropped events of a remote store; 5. the summary: the caller's, from what is returned.
+        # 6. Watermarks advance, dataset by dataset.
+        # 7. Sync states advance, dataset by dataset.
+        # 8. The terminal snapshot.
+        finished = now_stamp()
+        status = self._durable(lambda: self.results.finish(status, finished), status)
+        return RunResult(
+            self.run_id,
+            status,
+            EXIT_CODES[status],
+            tuple(outcome.results),
+            self.results.path,
+            tuple(self.notices),
+            tuple(self.errors),
+            None if swept.nothing else (len(swept.runs), swept.bytes_freed, len(swept.failed)),
+            monotonic_ms() - self.began,
+        )
+
+    def _durable(self, write: Any, status: str) -> str:
+        try:
+            write()
+        except Exception as error:  # noqa: BLE001 - without its record a run cannot be called a success
+            fault = unexpected(error)
+            if all(fault.message != known.message for known in self.errors):
+                self.errors.append(fault)
+            return "fatal"
+        return status
+
+    def _sweep(self) -> Sweep:
+        shutil.rmtree(self.temp, ignore_errors=True)
+        try:
+            swept = retain(self.project.root, self.project.retention, self.run_id, (self.temp_base,))
+        except OSError as error:
+            self.notices.append(Notice("note", f"retention could not look at old runs: {type(error).__name__}"))
+            return Sweep()
+        if swept.failed:
+            self.notices.append(Notice("note", f"retention could not remove {', '.join(swept.failed)}"))
+        if not swept.nothing:
+            self.bus.publish(
+                RetentionSwept(
+                    at=now_stamp(),
+                    run_id=self.run_id,
+                    runs_swept=len(swept.runs),
+                    bytes_freed=swept.bytes_freed,
+                    failures=len(swept.failed),
+                )
+            )
+        return swept
+
+
+def _no_engine(running: Any) -> NodeResult:
+    raise AssertionError("nothing is dispatched without an engine")
+
+
+def _status(outcome: Outcome, fatal: bool) -> str:
+    statuses = {result.status for result in outcome.results}
+    if fatal:
+        return "fatal"
+    if outcome.interrupted and statuses - {"success"}:
+        return "completed_with_failures" if outcome.failed_before else "fatal"
+    return "completed_with_failures" if "failed" in statuses else "success"

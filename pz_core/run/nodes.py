@@ -1,0 +1,309 @@
+"""Does the work of one node: its attempts, its waiting, and what its result says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pz_core.compile.model import Graph, SinkNode, SourceNode
+from pz_core.contract.connector import ConnectorError
+from pz_core.contract.engine import (
+    Cancelled,
+    CheckOutcome,
+    CheckTask,
+    DrainResult,
+    DrainTask,
+    Engine,
+    LandResult,
+    LandTask,
+    MaterialiseTask,
+    Stalls,
+    TaskWarning,
+)
+from pz_core.contract.events import Event, MergeKeyDuplicatesDetected, NodeProgress, NodeWarning, RetryScheduled
+from pz_core.errors import Notice, PzError, Where, one_line
+from pz_core.plan.model import NodePlan, Plan, RetryPolicy
+from pz_core.run.breaker import Breaker, Ticket
+from pz_core.run.cancel import CancelToken, monotonic_ms
+from pz_core.run.checks import refuse_violations
+from pz_core.run.faults import node_fault
+from pz_core.run.results import NodeResult
+from pz_core.run.retry import delay_ms
+from pz_core.run.runid import now_stamp
+from pz_core.run.scheduler import Running
+
+#: Progress is told after so many batches.
+PROGRESS_BATCHES = 10
+#: How often a node waits for its connection's breaker before it fails.
+BREAKER_WAITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What an attempt that went well gave."""
+
+    rows: int
+    accounting: Mapping[str, int] | None = None
+    stalls: Stalls | None = None
+    warnings: tuple[TaskWarning, ...] = ()
+
+
+class _Control:
+    """What a running task is given."""
+
+    def __init__(self, runner: NodeRunner, node: NodePlan, token: CancelToken, attempt: int) -> None:
+        self.attempt = attempt
+        self._runner, self._node, self._token = runner, node, token
+        self._told = 0
+
+    def progress(self, rows: int, bytes: int, batches: int) -> None:
+        if batches - self._told >= PROGRESS_BATCHES:
+            self._told = batches
+            at, run_id = now_stamp(), self._runner.run_id
+            id, name = self._node.id, self._node.name
+            self._runner.publish(
+                NodeProgress(at=at, run_id=run_id, node_id=id, name=name, rows=rows, bytes=bytes, batches=batches)
+            )
+
+    def raise_if_cancelled(self) -> None:
+        if self._token.cancelled:
+            raise Cancelled
+
+    def on_cancel(self, interrupt: Callable[[], None]) -> Callable[[], None]:
+        return self._token.on_cancel(interrupt)
+
+
+class NodeRunner:
+    """Runs nodes of a plan on an engine.
+
+    Args:
+        plan: what to do.
+        engine: who does it.
+        run_id: of the run.
+        publish: where events go.
+        breakers: by connection, where the project asks for them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        engine: Engine,
+        run_id: str,
+        publish: Callable[[Event], None],
+        breakers: Mapping[str, Breaker] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.publish = publish
+        self.notices: list[Notice] = []
+        self._graph: Graph = plan.graph
+        self._plans = {node.id: node for node in plan.nodes}
+        self._engine = engine
+        self._breakers = dict(breakers or {})
+        self._staged: dict[str, int] = {}
+
+    def __call__(self, running: Running) -> NodeResult:
+        """Run a node to its end; whatever happens becomes its result."""
+        node = self._plans[running.work.id]
+        began = monotonic_ms()
+        result = NodeResult(node.id, node.kind, node.name, "success")
+        try:
+            done = self._attempts(node, running)
+        except Cancelled:
+            result = self._stopped(result, running)
+        except PzError as error:
+            cut_off = running.token.cancelled and error.code in ("PZ0500", "PZ0501")
+            result = self._stopped(result, running) if cut_off else self._failed(result, error)
+        except Exception as error:  # noqa: BLE001 - a plugin can raise anything; it is the node's failure and no more
+            result = self._stopped(result, running) if running.token.cancelled else self._failed(result, error)
+        else:
+            self._warn(node, done.warnings)
+            timings = None
+            if done.stalls is not None:
+                timings = {"producerStallMs": done.stalls.producer_ms, "consumerStallMs": done.stalls.consumer_ms}
+            result = replace(result, rows=done.rows, accounting=done.accounting, timings=timings)
+        return replace(result, duration_ms=monotonic_ms() - began)
+
+    # --- ends ----------------------------------------------------------------------------------------------------
+
+    def _failed(self, result: NodeResult, error: BaseException) -> NodeResult:
+        rows = getattr(error, "violations", 0)
+        return replace(result, status="failed", rows=rows, error=node_fault(error, result.name))
+
+    def _stopped(self, result: NodeResult, running: Running) -> NodeResult:
+        if not running.timed_out:
+            return replace(result, status="skipped")
+        error = PzError(
+            "PZ0525",
+            f"{result.name} took longer than engine.node_timeout ({running.timeout_ms}ms)",
+            where=Where(node=result.name),
+            hint="raise engine.node_timeout, or make the node do less",
+        )
+        return replace(result, status="failed", error=error)
+
+    def _warn(self, node: NodePlan, warnings: tuple[TaskWarning, ...]) -> None:
+        at = now_stamp()
+        for warning in warnings:
+            self.notices.append(Notice("warning", warning.message, warning.code, Where(node=node.name)))
+            if warning.code == "PZ0522" and isinstance(node.task, DrainTask):
+                self.publish(
+                    MergeKeyDuplicatesDetected(
+                        at=at,
+                        run_id=self.run_id,
+                        node_id=node.id,
+                        output=node.name,
+                        keys=node.task.write.keys,
+                        duplicate_groups=warning.fields.get("duplicate_groups", 0),
+                        extra_rows=warning.fields.get("extra_rows", 0),
+                    )
+                )
+            else:
+                self.publish(
+                    NodeWarning(
+                        at=at,
+                        run_id=self.run_id,
+                        node_id=node.id,
+                        name=node.name,
+                        code=warning.code,
+                        message=warning.message,
+                    )
+                )
+
+    # --- attempts ------------------------------------------------------------------------------------------------
+
+    def _attempts(self, node: NodePlan, running: Running) -> _Done:
+        policy = node.retry or RetryPolicy(max_attempts=1)
+        breaker = self._breakers.get(running.work.connection or "")
+        waits_left = BREAKER_WAITS
+        attempt = 1
+        while True:
+            ticket: Ticket | None = None
+            if breaker is not None:
+                ticket, waits_left = self._admitted(node, running, breaker, waits_left)
+            try:
+                running.attempt_begins()
+                try:
+                    done = self._once(node, running.token, attempt)
+                finally:
+                    running.attempt_ends()
+            except ConnectorError as error:
+                self._tell(breaker, ticket, error)
+                if not error.transient or attempt >= policy.max_attempts or running.token.cancelled:
+                    raise
+                self._wait(node, running.token, policy, attempt, error)
+                attempt += 1
+                continue
+            except BaseException:
+                if breaker is not None and ticket is not None:
+                    breaker.ended(ticket)
+                raise
+            if breaker is not None and ticket is not None:
+                breaker.succeeded(ticket)
+            return done
+
+    def _tell(self, breaker: Breaker | None, ticket: Ticket | None, error: ConnectorError) -> None:
+        if breaker is None or ticket is None:
+            return
+        if error.transient:
+            breaker.failed(ticket, error.retry_after)
+        else:
+            breaker.ended(ticket)
+
+    def _admitted(self, node: NodePlan, running: Running, breaker: Breaker, waits: int) -> tuple[Ticket, int]:
+        while True:
+            answer = breaker.admit()
+            if isinstance(answer, Ticket):
+                return answer, waits
+            if waits == 0:
+                raise PzError(
+                    "PZ0506",
+                    f"{node.name}: connection '{running.work.connection}' failed so often that its breaker is open",
+                    hint="once the place is well again, pz retry takes this node up",
+                )
+            waits -= 1
+            if running.token.wait(answer / 1000):
+                raise Cancelled
+
+    def _wait(
+        self, node: NodePlan, token: CancelToken, policy: RetryPolicy, attempt: int, error: ConnectorError
+    ) -> None:
+        length = delay_ms(policy, attempt, error.retry_after)
+        self.publish(
+            RetryScheduled(
+                at=now_stamp(),
+                run_id=self.run_id,
+                node_id=node.id,
+                name=node.name,
+                attempt=attempt,
+                max_attempts=policy.max_attempts,
+                delay_ms=length,
+                reason=one_line(error.message),
+            )
+        )
+        if token.wait(length / 1000):
+            raise Cancelled
+
+    # --- one attempt ---------------------------------------------------------------------------------------------
+
+    def _once(self, node: NodePlan, token: CancelToken, attempt: int) -> _Done:
+        control = _Control(self, node, token, attempt)
+        control.raise_if_cancelled()
+        task = node.task
+        if isinstance(task, LandTask):
+            self._refuse_incremental(node)
+            return self._landed(node, self._engine.land(task, control))
+        if isinstance(task, MaterialiseTask):
+            made = self._engine.materialise(task, control)
+            if made.rows is not None:
+                self._staged[node.id] = made.rows
+            return _Done(made.rows or 0, None if made.rows is None else {"staged": made.rows})
+        if isinstance(task, CheckTask):
+            return self._checked(task, self._engine.check(task, control))
+        written = replace(task, write=replace(task.write, run_id=self.run_id, attempt=attempt))
+        return self._drained(node, self._engine.drain(written, control))
+
+    def _refuse_incremental(self, node: NodePlan) -> None:
+        """Incremental reads are planned but not carried out yet: the one place to replace when they are."""
+        source = self._graph.node(node.id)
+        if not isinstance(source, SourceNode):
+            return
+        mode = source.sync.mode if source.sync is not None else None
+        if source.incremental is not None or mode in ("incremental", "cdc"):
+            raise PzError(
+                "PZ0501",
+                f"{source.dataset}: incremental reads are not carried out by this version",
+                hint="read the dataset in full: drop sync: and watermark()",
+            )
+
+    def _landed(self, node: NodePlan, landed: LandResult) -> _Done:
+        account = {"read": landed.rows_read, "staged": landed.rows_staged, "rejected": 0}
+        if landed.trimmed:
+            account["trimmed"] = landed.trimmed
+        if landed.rows_read != landed.rows_staged + landed.trimmed:
+            raise _disagree(node, f"{landed.rows_read} read, {landed.rows_staged} staged, {landed.trimmed} trimmed")
+        stalls = landed.stalls if landed.tier == "universal" else None
+        return _Done(landed.rows_staged, account, stalls, landed.warnings)
+
+    def _checked(self, task: CheckTask, outcome: CheckOutcome) -> _Done:
+        refuse_violations(task, outcome)
+        return _Done(0)
+
+    def _drained(self, node: NodePlan, drained: DrainResult) -> _Done:
+        account = {"staged": drained.rows_staged, "written": drained.rows_written, "rejected": 0}
+        sink = self._graph.node(node.id)
+        if isinstance(sink, SinkNode):
+            held = next((self._staged[p] for p in sink.depends_on if p in self._staged), drained.rows_staged)
+            if held != drained.rows_staged:
+                raise _disagree(node, f"{held} in staging.{sink.pipeline}, {drained.rows_staged} handed to the target")
+            # A strategy with keys decides row by row what the target takes; without keys every row must arrive.
+            if not sink.keys and drained.rows_written != drained.rows_staged:
+                raise _disagree(node, f"{drained.rows_staged} staged, {drained.rows_written} written")
+        stalls = drained.stalls if drained.tier == "universal" else None
+        return _Done(drained.rows_written, account, stalls, drained.warnings)
+
+
+def _disagree(node: NodePlan, counts: str) -> PzError:
+    return PzError(
+        "PZ0811",
+        f"{node.name}: row counts disagree: {counts}",
+        hint="rows were lost or added on the way: report this to the connector's authors, and check the target",
+    )

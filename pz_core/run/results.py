@@ -1,0 +1,218 @@
+"""``run_results.json``: what became of every node, rewritten whole as nodes end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any, Literal
+
+from pz_core.errors import PzError
+from pz_core.values.atomic import write_whole
+
+NodeStatus = Literal["success", "failed", "skipped"]
+RUNNING = "running"
+FILE = "run_results.json"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """How a node ended.
+
+    Args:
+        rows: what it produced; violations for a check.
+        accounting: of what was ``read``, ``staged``, ``written`` and ``rejected``, the parts that apply.
+        timings: milliseconds that each side of a universal edge waited.
+    """
+
+    id: str
+    kind: str
+    name: str
+    status: NodeStatus
+    rows: int = 0
+    duration_ms: int = 0
+    error: PzError | None = None
+    accounting: Mapping[str, int] | None = None
+    timings: Mapping[str, int] | None = None
+    provenance: str | None = None
+    watermark: Mapping[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The node's object in the file; optional fields that are absent are left out."""
+        made: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "name": self.name,
+            "status": self.status,
+            "rows": self.rows,
+            "durationMs": self.duration_ms,
+            "error": None if self.error is None else {"code": self.error.code, "message": self.error.message},
+        }
+        optional = {
+            "provenance": self.provenance,
+            "timings": self.timings,
+            "watermark": self.watermark,
+            "accounting": self.accounting,
+        }
+        made.update({name: dict(v) if isinstance(v, Mapping) else v for name, v in optional.items() if v is not None})
+        return made
+
+
+class ResultsFile:
+    """Writes the file of one run. A thread of its own does, so that no node waits for the disk.
+
+    Whenever nodes ended since the last write, all of them are written together; :meth:`flush` waits until none is left.
+
+    Args:
+        path: the file.
+        run_id: of the run.
+        started_at: ISO text with milliseconds.
+    """
+
+    def __init__(self, path: Path, run_id: str, started_at: str) -> None:
+        self.path = path
+        self._head = {"version": 1, "runId": run_id}
+        self._started_at = started_at
+        self._nodes: list[str] = []
+        self._written = -1
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._changed = Condition()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Write the first snapshot, without nodes.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        self._write(RUNNING, (), None)
+        self._written = 0
+        self._thread = Thread(target=self._work, name="pz-results", daemon=True)
+        self._thread.start()
+
+    def add(self, result: NodeResult) -> None:
+        """Take the result of a node; it is on the disk soon, and surely after :meth:`flush`."""
+        text = _compact(result.as_dict())
+        with self._changed:
+            self._nodes.append(text)
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait until all results so far are durable.
+
+        Raises:
+            OSError: if they could not be written.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure is not None or self._written >= len(self._nodes))
+            if self._failure is not None:
+                raise self._failure
+
+    def finish(self, status: str, finished_at: str) -> None:
+        """Write the terminal snapshot; nothing is written after it.
+
+        Raises:
+            OSError: if it cannot be written; the file then still says ``running``.
+        """
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._write(status, tuple(self._nodes), finished_at)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._written < len(self._nodes))
+                if self._closed:
+                    return
+                nodes = tuple(self._nodes)
+            try:
+                self._write(RUNNING, nodes, None)
+            except OSError as error:
+                with self._changed:
+                    self._failure = error
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                self._written = len(nodes)
+                self._changed.notify_all()
+
+    def _write(self, status: str, nodes: tuple[str, ...], finished_at: str | None) -> None:
+        head = {**self._head, "status": status, "startedAt": self._started_at}
+        if finished_at is not None:
+            head["finishedAt"] = finished_at
+        text = f'{_compact(head)[:-1]},"nodes":[{",".join(nodes)}]}}\n'
+        write_whole(self.path, text, durable=True)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node as an earlier run recorded it; ``raw`` holds every field of the file."""
+
+    id: str
+    kind: str
+    name: str
+    status: str
+    rows: int
+    duration_ms: int
+    error_code: str | None = None
+    error_message: str | None = None
+    provenance: str | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """An earlier run as its file tells it."""
+
+    run_id: str
+    status: str
+    started_at: str
+    finished_at: str | None
+    nodes: tuple[NodeRecord, ...]
+
+
+def read_results(path: Path) -> RunRecord:
+    """Read the file of an earlier run.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is no results file.
+    """
+    found = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        nodes = tuple(_node(item) for item in found["nodes"])
+        return RunRecord(
+            str(found["runId"]), str(found["status"]), str(found["startedAt"]), _text(found.get("finishedAt")), nodes
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path.name} is no results file: {type(error).__name__}") from error
+
+
+def _node(item: Mapping[str, Any]) -> NodeRecord:
+    error = item.get("error") or {}
+    return NodeRecord(
+        id=str(item["id"]),
+        kind=str(item["kind"]),
+        name=str(item["name"]),
+        status=str(item["status"]),
+        rows=int(item.get("rows") or 0),
+        duration_ms=int(item.get("durationMs") or 0),
+        error_code=_text(error.get("code")),
+        error_message=_text(error.get("message")),
+        provenance=_text(item.get("provenance")),
+        raw=item,
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,123 @@
+"""Old staging databases and working folders are removed; results are kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pz_core.run.history import run_directories, runs_dir
+from pz_core.run.lock import idle, is_live
+from pz_core.run.runid import is_run_id
+
+STAGING_FILES = ("staging.duckdb", "staging.duckdb.wal")
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep did, or would do.
+
+    Args:
+        runs: names of the runs that were swept.
+        bytes_freed: what they took on the disk.
+        failed: what could not be removed.
+        live: runs that were spared because they are going on.
+        work_dirs: number of stale working folders removed.
+    """
+
+    runs: tuple[str, ...] = ()
+    bytes_freed: int = 0
+    failed: tuple[str, ...] = ()
+    live: tuple[str, ...] = ()
+    work_dirs: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.runs or self.failed or self.work_dirs)
+
+
+def retain(root: Path, keep_last: int | None, current: str, work_bases: Iterable[Path] = ()) -> Sweep:
+    """Sweep after a run: staging of all but the newest runs, and stale working folders always.
+
+    Args:
+        root: the project.
+        keep_last: how many runs keep their staging database; ``None`` for all.
+        current: id of the run that just ended, never swept.
+        work_bases: folders that hold working folders, beside ``.pz/tmp``.
+    """
+    victims: list[Path] = []
+    if keep_last is not None:
+        victims = [d for d in run_directories(root)[keep_last:] if d.name != current]
+    return sweep(root, victims, work_bases=work_bases)
+
+
+def sweep(
+    root: Path, victims: Iterable[Path], *, purge: bool = False, dry_run: bool = False, work_bases: Iterable[Path] = ()
+) -> Sweep:
+    """Remove staging databases, or with ``purge`` whole directories, of runs that are over. Failures are counted.
+
+    A directory that is not named like a run is not ours to purge: only a staging database in it is removed.
+    """
+    runs: list[str] = []
+    failed: list[str] = []
+    live: list[str] = []
+    freed = 0
+    for directory in victims:
+        whole = purge and is_run_id(directory.name)
+        if not whole and not any((directory / name).exists() for name in STAGING_FILES):
+            continue
+        with idle(directory) as free:
+            if not free:
+                live.append(directory.name)
+                continue
+            size = _size(directory) if whole else sum(_size(directory / name) for name in STAGING_FILES)
+            if not dry_run and not _remove(directory, whole):
+                failed.append(directory.name)
+                continue
+        runs.append(directory.name)
+        freed += size
+    removed, work_freed, work_failed = _sweep_work(root, work_bases, dry_run)
+    return Sweep(tuple(runs), freed + work_freed, (*failed, *work_failed), tuple(live), removed)
+
+
+def _sweep_work(root: Path, bases: Iterable[Path], dry_run: bool) -> tuple[int, int, list[str]]:
+    removed, freed, failed = 0, 0, []
+    for base in dict.fromkeys((root / ".pz" / "tmp", *bases)):
+        if not base.is_dir():
+            continue
+        for directory in sorted(base.iterdir()):
+            if directory.is_symlink() or not directory.is_dir() or not is_run_id(directory.name):
+                continue
+            if is_live(runs_dir(root) / directory.name):
+                continue
+            size = _size(directory)
+            if not dry_run and not _remove(directory, whole=True):
+                failed.append(directory.name)
+                continue
+            removed += 1
+            freed += size
+    return removed, freed, failed
+
+
+def _remove(directory: Path, whole: bool) -> bool:
+    try:
+        if whole:
+            shutil.rmtree(directory)
+        else:
+            for name in STAGING_FILES:
+                (directory / name).unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _size(path: Path) -> int:
+    if path.is_dir():
+        return sum(_size(Path(base) / name) for base, _, names in os.walk(path) for name in names)
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,327 @@
+"""Decides which node runs when: as soon as its parents are done and there is room for it.
+
+The dispatcher runs in the caller's thread and is the only one that changes its own records; every started node has a
+thread. Waking it, from a node's thread or from a cancellation, is putting a word into one queue.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from pz_core.errors import PzError, Where
+from pz_core.run.cancel import CancelToken, monotonic_ms
+from pz_core.run.faults import unexpected
+from pz_core.run.results import NodeResult
+
+#: How long a node that was told to stop may take before it is given up, in milliseconds.
+GRACE_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A node to run.
+
+    Args:
+        rank: of its kind; smaller goes first among nodes that become ready together.
+        parents: ids that must succeed first, all of them in the same run.
+        connection: whose permit it takes, if it uses one.
+    """
+
+    id: str
+    name: str
+    kind: str
+    rank: int
+    parents: tuple[str, ...] = ()
+    connection: str | None = None
+
+
+@dataclass(slots=True)
+class Running:
+    """A started node: its token, and the clock of its present attempt."""
+
+    work: Work
+    token: CancelToken
+    wake: Callable[[], None]
+    timeout_ms: int | None
+    deadline: int | None = None
+    timed_out: bool = False
+    told_at: int | None = None
+
+    def attempt_begins(self) -> None:
+        """Start the clock of ``engine.node_timeout``."""
+        if self.timeout_ms is not None:
+            self.deadline = monotonic_ms() + self.timeout_ms
+            self.wake()
+
+    def attempt_ends(self) -> None:
+        """Stop it: waiting between attempts does not count."""
+        self.deadline = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How the dispatching went.
+
+    Args:
+        results: one for every node, in the order in which they ended.
+        interrupted: whether a cancellation from outside kept any node from its end.
+        failed_before: whether a node had failed by then.
+        abandoned: whether a node was given up while its thread still runs.
+    """
+
+    results: list[NodeResult] = field(default_factory=list)
+    interrupted: bool = False
+    failed_before: bool = False
+    abandoned: bool = False
+
+
+class Scheduler:
+    """Runs nodes, at most so many at once.
+
+    Args:
+        works: the nodes, in any order; parents that are not among them count as done.
+        threads: how many may run at once.
+        caps: how many nodes of a connection may run at once.
+        run: does the work of a node, in a thread; returns its result and raises nothing.
+        started: told in the dispatcher's thread just before a node starts.
+        ended: told in the dispatcher's thread of every result.
+        cancel: the run's token; the scheduler cancels it on the first failure if ``fail_fast``.
+        fail_fast: whether one failure stops everything.
+        node_timeout_ms: limit of one attempt.
+        grace_ms: how long a node may take to stop.
+
+    Raises:
+        ValueError: if ``threads`` is below 1.
+    """
+
+    def __init__(
+        self,
+        works: Iterable[Work],
+        *,
+        threads: int,
+        run: Callable[[Running], NodeResult],
+        cancel: CancelToken,
+        caps: Mapping[str, int] | None = None,
+        started: Callable[[Work], None] = lambda work: None,
+        ended: Callable[[NodeResult], None] = lambda result: None,
+        fail_fast: bool = False,
+        node_timeout_ms: int | None = None,
+        grace_ms: int = GRACE_MS,
+    ) -> None:
+        if threads < 1:
+            raise ValueError(f"threads must be at least 1, got {threads}")
+        self._works = {work.id: work for work in works}
+        self._run, self._started, self._ended = run, started, ended
+        self._cancel, self._fail_fast = cancel, fail_fast
+        self._timeout_ms, self._grace_ms = node_timeout_ms, grace_ms
+        self._room = threads
+        self._permits = dict(caps or {})
+        self._unfinished = {id: sum(p in self._works for p in w.parents) for id, w in self._works.items()}
+        self._children: dict[str, list[str]] = {}
+        for work in self._works.values():
+            for parent in work.parents:
+                self._children.setdefault(parent, []).append(work.id)
+        self._turn = 0
+        self._ready: list[tuple[int, int, str, str]] = []
+        self._running: dict[str, Running] = {}
+        self._done: set[str] = set()
+        self._inbox: SimpleQueue[tuple[Running, NodeResult] | None] = SimpleQueue()
+        self._stopping = False
+        self._outcome = Outcome()
+
+    def dispatch(self) -> Outcome:
+        """Run everything; returns when every node has exactly one result."""
+        forget = self._cancel.on_cancel(lambda: self._inbox.put(None))
+        try:
+            self._make_ready(id for id, count in self._unfinished.items() if count == 0)
+            while len(self._done) < len(self._works):
+                if self._cancel.cancelled and not self._stopping:
+                    self._stop(from_outside=True)
+                if self._stopping:
+                    self._skip_waiting()
+                else:
+                    self._start_ready()
+                if len(self._done) < len(self._works):
+                    self._await_word()
+        finally:
+            forget()
+        return self._outcome
+
+    def surrender(self, grace_ms: int = 5_000) -> Outcome:
+        """After :meth:`dispatch` raised: stop what runs, keep what ended, skip the rest; every node has its result."""
+        self._stopping = True
+        self._cancel.cancel()
+        deadline = monotonic_ms() + grace_ms
+        while self._running and (left := deadline - monotonic_ms()) > 0:
+            try:
+                word = self._inbox.get(timeout=left / 1000)
+            except Empty:
+                break
+            if word is not None and self._running.get(word[0].work.id) is word[0]:
+                self._take(*word)
+        self._outcome.abandoned = bool(self._running)
+        self._running.clear()
+        self._skip_waiting()
+        return self._outcome
+
+    # --- starting ------------------------------------------------------------------------------------------------
+
+    def _make_ready(self, ids: Iterable[str]) -> None:
+        self._turn += 1
+        for id in ids:
+            work = self._works[id]
+            heapq.heappush(self._ready, (self._turn, work.rank, work.name, id))
+
+    def _start_ready(self) -> None:
+        """Start what has room.
+
+        A node takes its connection's permit and a place together, so that none of a full connection holds a place while
+        it waits.
+        """
+        waiting = []
+        while self._ready and self._room > 0 and not self._cancel.cancelled:
+            item = heapq.heappop(self._ready)
+            work = self._works[item[3]]
+            if self._permits.get(work.connection or "", 1) < 1:
+                waiting.append(item)
+                continue
+            self._start(work)
+        for item in waiting:
+            heapq.heappush(self._ready, item)
+
+    def _start(self, work: Work) -> None:
+        self._started(work)
+        running = Running(work, CancelToken(self._cancel), lambda: self._inbox.put(None), self._timeout_ms)
+        Thread(target=self._work, args=(running,), name=f"pz-{work.name}", daemon=True).start()
+        self._running[work.id] = running  # its result is looked at by this thread alone, so not before this line
+        self._room -= 1
+        if work.connection in self._permits:
+            self._permits[work.connection] -= 1
+
+    def _work(self, running: Running) -> None:
+        work = running.work
+        try:
+            result = self._run(running)
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the dispatcher must hear of the node's end
+            fault = unexpected(error).at(Where(node=work.name))
+            result = NodeResult(work.id, work.kind, work.name, "failed", error=fault)
+        self._inbox.put((running, result))
+
+    # --- waiting -------------------------------------------------------------------------------------------------
+
+    def _await_word(self) -> None:
+        try:
+            word = self._inbox.get(timeout=self._patience())
+        except Empty:
+            word = None
+        if word is not None:
+            running, result = word
+            if self._running.get(running.work.id) is running:
+                self._take(running, result)
+        self._look_at_clocks()
+
+    def _patience(self) -> float | None:
+        """Seconds until the next clock runs out; ``None`` if none is ticking."""
+        times: list[int] = []
+        for running in self._running.values():
+            until = self._gives_up_at(running) if running.told_at is not None else running.deadline
+            if until is not None:
+                times.append(until)
+        return max(0, min(times) - monotonic_ms()) / 1000 if times else None
+
+    def _gives_up_at(self, running: Running) -> int | None:
+        return None if running.told_at is None else running.told_at + self._grace_ms
+
+    def _look_at_clocks(self) -> None:
+        now = monotonic_ms()
+        for running in list(self._running.values()):
+            deadline, gives_up_at = running.deadline, self._gives_up_at(running)
+            if deadline is not None and now >= deadline and running.told_at is None:
+                running.timed_out = True
+                self._tell(running)
+            elif gives_up_at is not None and now >= gives_up_at:
+                self._give_up(running)
+
+    def _tell(self, running: Running) -> None:
+        running.told_at = monotonic_ms()
+        # In a thread of its own: interrupting a task may itself take time, and the clocks must go on.
+        Thread(target=running.token.cancel, name=f"pz-stop-{running.work.name}", daemon=True).start()
+
+    def _give_up(self, running: Running) -> None:
+        work = running.work
+        limit = f"engine.node_timeout ({self._timeout_ms}ms)" if running.timed_out else "the run's end"
+        error = PzError(
+            "PZ0526",
+            f"{work.name} was told to stop at {limit} and did not within {self._grace_ms}ms; it was given up",
+            where=Where(node=work.name),
+            hint="the rest of the run was stopped; check the place that the node was talking to",
+        )
+        self._outcome.abandoned = True
+        self._take(running, NodeResult(work.id, work.kind, work.name, "failed", error=error))
+        if not self._stopping:
+            self._stop(from_outside=False)
+
+    # --- ending --------------------------------------------------------------------------------------------------
+
+    def _take(self, running: Running, result: NodeResult) -> None:
+        del self._running[running.work.id]
+        running.token.detach()
+        self._room += 1
+        if running.work.connection in self._permits:
+            self._permits[running.work.connection] += 1
+        self._record(result)
+        if result.status == "failed" and self._fail_fast and not self._stopping:
+            self._stop(from_outside=False)
+
+    def _record(self, result: NodeResult) -> None:
+        if result.id in self._done:
+            return
+        self._done.add(result.id)
+        self._outcome.results.append(result)
+        self._ended(result)
+        if result.status == "success":
+            ready = []
+            for child in self._children.get(result.id, ()):
+                self._unfinished[child] -= 1
+                if self._unfinished[child] == 0 and child not in self._done:
+                    ready.append(child)
+            self._make_ready(ready)
+        else:
+            for child in self._children.get(result.id, ()):
+                self._skip(child)
+
+    def _skip(self, id: str) -> None:
+        """Skip a node and all below it, each once, without recursion: chains can be long."""
+        todo = deque([id])
+        while todo:
+            work = self._works[todo.popleft()]
+            if work.id in self._done or work.id in self._running:
+                continue
+            self._done.add(work.id)
+            result = NodeResult(work.id, work.kind, work.name, "skipped")
+            self._outcome.results.append(result)
+            self._ended(result)
+            todo.extend(self._children.get(work.id, ()))
+
+    def _stop(self, *, from_outside: bool) -> None:
+        """Start nothing more and tell every running node to stop."""
+        self._stopping = True
+        if from_outside:
+            self._outcome.interrupted = True
+            self._outcome.failed_before = any(r.status == "failed" for r in self._outcome.results)
+        now = monotonic_ms()
+        for running in self._running.values():
+            if running.told_at is None:
+                running.told_at = now
+        Thread(target=self._cancel.cancel, name="pz-stop", daemon=True).start()
+
+    def _skip_waiting(self) -> None:
+        self._ready.clear()
+        for id in list(self._works):
+            if id not in self._done and id not in self._running:
+                self._skip(id)
