@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pz_core.checks.body import BodyReader, column_sql, from_sql
 from pz_core.contract.check import CheckDefinition, CheckQuery
+from pz_core.contract.refusals import refusal
 from pz_core.values import Value, quote_literal
 from pz_core.values.durations import parse_duration
 
@@ -45,11 +46,11 @@ class Freshness:
         complaint = quote_literal(f"freshness needs a date or timestamp column; '{definition.columns[0]}' is ")
         return CheckQuery(
             f"SELECT CASE WHEN NOT ({kind} = 'DATE' OR starts_with({kind}, 'TIMESTAMP')) "
-            f"THEN error({complaint} || {kind}) "
+            f"THEN {refusal('PZ0501', f'{complaint} || {kind}')} "
             f"WHEN {newest} IS NULL OR {instant} < CAST({limit} AS TIMESTAMP WITH TIME ZONE) THEN 1 ELSE 0 END "
             f"{from_sql(relation)}",
             detail=f"SELECT CAST({newest} AS VARCHAR) AS newest, {limit} AS oldest_allowed {from_sql(relation)}",
-            unit="violations",
+            unit="columns",
         )
 
 

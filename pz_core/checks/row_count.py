@@ -49,5 +49,5 @@ class RowCount:
         return CheckQuery(
             f"SELECT CASE WHEN {' OR '.join(outside)} THEN 1 ELSE 0 END {from_sql(relation)}",
             detail=f"SELECT count(*) AS count, {bounds} {from_sql(relation)}",
-            unit="violations",
+            unit="counts",
         )

@@ -88,6 +88,7 @@ def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: boo
     assert effective is not None  # either chosen or refused
     plan = make_plan(graph, registry, executed=effective)
     output.tell_notices(plan.notices)
+    registry.load("engine", graph.project.engine.name)  # an engine that cannot be used is refused before there is a run
     return Prepared(plan, effective, registry, run_id, started_at)
 
 
@@ -103,8 +104,10 @@ def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_jso
     if not prepared.selected:
         output.note("there is nothing to run")
         return 0
-    from pz_core.run.execute import execute
+    with before_any_node():
+        from pz_core.run.execute import execute
 
+        observers = [console(as_json), *plugin_observers(prepared.registry)]
     with stop_signals():
         result = execute(
             prepared.plan,
@@ -114,7 +117,7 @@ def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_jso
             started_at=prepared.started_at,
             fail_fast=fail_fast,
             full_refresh=full_refresh,
-            observers=[console(as_json), *plugin_observers(prepared.registry)],
+            observers=observers,
         )
     report(result, prepared, as_json=as_json)
     return result.exit_code

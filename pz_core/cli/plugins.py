@@ -9,10 +9,10 @@ import click
 
 from pz_core.cli import output
 from pz_core.cli.options import json_option, project_option
-from pz_core.errors import Notice, PzError
+from pz_core.errors import Notice
 
 if TYPE_CHECKING:
-    from pz_core.plugins import Offer, Registry
+    from pz_core.plugins.registry import PluginRow
 
 
 @click.group(invoke_without_command=True)
@@ -40,38 +40,34 @@ def list_(context: click.Context, project: Path, as_json: bool) -> None:
 def _list(project: Path, as_json: bool) -> None:
     from pz_core.cli.connectors import registry_of
 
-    registry = registry_of(project)
-    rows = [_described(registry, offer) for offer in registry.offers]
+    rows = registry_of(project).describe()
     for row in rows:
-        if "error" in row:
-            error: PzError = row["error"]
-            output.tell(Notice("warning", error.message, error.code, error.where, error.hint).render())
+        if row.fault is not None:
+            fault = row.fault
+            output.tell(Notice("warning", fault.message, fault.code, fault.where, fault.hint).render())
     if as_json:
-        output.say_json([{k: v.as_dict() if isinstance(v, PzError) else v for k, v in row.items()} for row in rows])
+        output.say_json([_as_dict(row) for row in rows])
         return
-    cells = [(r["kind"], r["name"], r["package"], r["version"], _remark(r)) for r in rows]
+    cells = [(row.kind, row.name, row.distribution, row.version, _remark(row)) for row in rows]
     output.say_all(output.table(cells, [10, 16, 10, 7], head=("KIND", "NAME", "PACKAGE", "VERSION", "SUMMARY")))
 
 
-def _described(registry: Registry, offer: Offer) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "kind": offer.kind,
-        "name": offer.name,
-        "package": offer.distribution,
-        "version": offer.version,
-        "usable": offer.usable,
+def _remark(row: PluginRow) -> str:
+    if row.fault is not None:
+        return f"{row.fault.code}: cannot be used"
+    return row.summary or "" if row.usable else "not listed in project.yml"
+
+
+def _as_dict(row: PluginRow) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "kind": row.kind,
+        "name": row.name,
+        "package": row.distribution,
+        "version": row.version,
+        "usable": row.usable,
     }
-    if not offer.usable:
-        return row  # the project does not list it: it is not imported
-    try:
-        registration = registry.registration(offer.kind, offer.name)  # type: ignore[arg-type]
-        row.update(summary=registration.summary, api=registration.api)
-    except PzError as error:
-        row["error"] = error
-    return row
-
-
-def _remark(row: dict[str, Any]) -> str:
-    if "error" in row:
-        return f"{row['error'].code}: cannot be used"
-    return str(row["summary"]) if row["usable"] else "not listed in project.yml"
+    if row.fault is not None:
+        made["error"] = row.fault.as_dict()
+    elif row.usable:
+        made.update(summary=row.summary, api=row.api)
+    return made

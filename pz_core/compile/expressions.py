@@ -43,8 +43,7 @@ def convert(raw: Sequence[RawToken], end: str, line: int) -> list[Token]:
     """
     made: list[Token] = []
     last = line
-    for token in raw:
-        kind, text, last = token.kind, token.text, token.line
+    for kind, text, last in raw:
         if kind == "operator":
             made.append(Token(last, operators[text], text))
         elif kind == "name":
@@ -152,7 +151,7 @@ def parse_output(raw: Sequence[RawToken], line: int) -> nodes.Expr:
         return made
 
     hint = None
-    if raw and raw[0].kind == "name" and raw[0].text in _STATEMENT_WORDS:
+    if raw and raw[0][0] == "name" and raw[0][1] in _STATEMENT_WORDS:
         hint = "statements are written {% for … %} … {% endfor %}, {% if … %} … {% endif %}, {% set … %}"
     return guard(parse, ExpressionParser(raw, "variable_end", line), line, hint or LITERAL_BRACES)
 

@@ -14,6 +14,7 @@ class Fault(Exception):
         code: a row of the table of codes.
         hint: the way out.
         undefined: whether something named does not exist; the test ``defined`` turns such a fault into ``false``.
+        structural: whether a statement was lost by it, so that names which that would have set are missing.
         known: whether the fault behind this one was reported before, so that it must not be reported again.
     """
 
@@ -25,6 +26,7 @@ class Fault(Exception):
         code: str = "PZ0104",
         hint: str | None = None,
         undefined: bool = False,
+        structural: bool = False,
         known: bool = False,
     ) -> None:
         super().__init__(message)
@@ -33,4 +35,5 @@ class Fault(Exception):
         self.code = code
         self.hint = hint
         self.undefined = undefined
+        self.structural = structural
         self.known = known

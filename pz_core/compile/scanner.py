@@ -8,9 +8,9 @@ comment is handed on untouched.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 from pz_core.compile.faults import LITERAL_BRACES, Fault
 
@@ -28,13 +28,8 @@ class Kind(Enum):
     STATEMENT = "statement"
 
 
-@dataclass(slots=True)
-class RawToken:
-    """A token of an island: kind, spelling and line."""
-
-    kind: str
-    text: str
-    line: int
+#: A token of an island: kind, spelling and line.
+RawToken: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(slots=True)
@@ -203,51 +198,42 @@ class _Scanner:
         return end.end()
 
     def _code(self, kind: Kind, pos: int, line: int) -> int:
-        tokens: list[RawToken] = []
-        folded = False
-        try:
-            for found, at in self._tokens(kind, pos, line):
-                if found.lastgroup == "close":
-                    self.pieces.append(Piece(kind, line, tokens=tokens))
-                    self.lstrip = found.group().startswith("-")
-                    if folded:
-                        self.faults.append(Fault("a call must stand on one line", line, hint=CLOSE_ON_THE_LINE))
-                    return found.end()
-                chunk = found.group()
-                folded = folded or (kind is Kind.EXPRESSION and "\n" in chunk)
-                if found.lastgroup != "space":
-                    tokens.append(RawToken(found.lastgroup or "", chunk, at))
-        except Fault as fault:
-            self.faults.append(fault)
-        closing = self.text.find("}}" if kind is Kind.EXPRESSION else "%}", pos)
-        return len(self.text) if closing < 0 else closing + 2
-
-    def _tokens(self, kind: Kind, pos: int, line: int) -> Iterator[tuple[re.Match[str], int]]:
-        """Tokens of an island with their lines, the closing mark last.
-
-        Raises:
-            Fault: if the island cannot be read to its end.
-        """
+        start = pos
         text = self.text
         plain = _EXPRESSION if kind is Kind.EXPRESSION else _STATEMENT
-        open_brackets: list[str] = []
+        tokens: list[RawToken] = []
+        brackets: list[str] = []
         at = line
-        while True:
-            found = (_BRACKETED if open_brackets else plain).match(text, pos)
-            if found is None:
-                raise self._unreadable(kind, pos, line, at)
-            if found.lastgroup == "operator":
-                mark = found.group()
-                if mark in _PAIRS:
-                    open_brackets.append(_PAIRS[mark])
-                elif mark in ")]}" and (not open_brackets or open_brackets.pop() != mark):
-                    raise Fault(f"'{mark}' closes nothing", at, hint=self._hint(kind))
-            yield found, at
-            if found.lastgroup == "close":
-                return
-            if found.lastgroup in ("space", "string"):
-                at += found.group().count("\n")
-            pos = found.end()
+        folded = False
+        try:
+            while True:
+                found = (_BRACKETED if brackets else plain).match(text, pos)
+                if found is None:
+                    raise self._unreadable(kind, pos, line, at)
+                name, chunk = found.lastgroup, found.group()
+                if name == "close":
+                    break
+                if name == "operator":
+                    if chunk in _PAIRS:
+                        brackets.append(_PAIRS[chunk])
+                    elif chunk in ")]}" and (not brackets or brackets.pop() != chunk):
+                        raise Fault(f"'{chunk}' closes nothing", at, hint=self._hint(kind))
+                if name != "space":
+                    tokens.append((name or "", chunk, at))
+                if "\n" in chunk:
+                    folded = True
+                    at += chunk.count("\n")
+                pos = found.end()
+        except Fault as fault:
+            fault.structural = kind is Kind.STATEMENT
+            self.faults.append(fault)
+            closing = text.find("}}" if kind is Kind.EXPRESSION else "%}", start)
+            return len(text) if closing < 0 else closing + 2
+        self.pieces.append(Piece(kind, line, tokens=tokens))
+        self.lstrip = chunk[0] == "-"
+        if folded and kind is Kind.EXPRESSION:
+            self.faults.append(Fault("a call must stand on one line", line, hint=CLOSE_ON_THE_LINE))
+        return found.end()
 
     def _unreadable(self, kind: Kind, pos: int, line: int, at: int) -> Fault:
         text = self.text

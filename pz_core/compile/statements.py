@@ -90,6 +90,7 @@ def build(pieces: Sequence[Piece], faults: list[Fault]) -> list[Step]:
             else:
                 _statement(piece, stack)
         except Fault as fault:
+            fault.structural = piece.kind is Kind.STATEMENT
             faults.append(fault)
     for left in stack[1:]:
         faults.append(Fault(f"{{% {left.word} %}} has no {{% end{left.word} %}}", left.line))
@@ -97,9 +98,9 @@ def build(pieces: Sequence[Piece], faults: list[Fault]) -> list[Step]:
 
 
 def _statement(piece: Piece, stack: list[_Open]) -> None:
-    if not piece.tokens or piece.tokens[0].kind != "name":
+    if not piece.tokens or piece.tokens[0][0] != "name":
         raise Fault("{% … %} holds no statement", piece.line, hint=_ALLOWED)
-    word = piece.tokens[0].text
+    word = piece.tokens[0][1]
     top = stack[-1]
     if word == "if":
         # A block is opened before its head is parsed, so that a broken head does not make its end a second fault.

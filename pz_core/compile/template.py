@@ -118,13 +118,13 @@ def render(
     from pz_core.compile.statements import build
 
     steps = build(pieces, faults)
-    unparsed = bool(faults)
+    lost = any(fault.structural for fault in faults)
     environ = os.environ if environ is None else environ
     scope = _Scope(pipeline, project, registry, environ, constants or RunConstants(), ephemeral)
     found: list[Fault] = []
     made = Renderer(scope, found).render(steps)
     # What a broken statement would have named is no second fault.
-    faults.extend(fault for fault in found if not (unparsed and fault.undefined))
+    faults.extend(fault for fault in found if not (lost and fault.undefined))
     for fault in faults:
         scope.problems.error(fault.code, fault.message, where=Where(pipeline.file, fault.line), hint=fault.hint)
     scope.problems.raise_if_any()

@@ -73,7 +73,8 @@ class ConnectionConfig:
 class CursorBounds:
     """Bounds of an ordered read. Values are canonical text of ``type``; ``None`` is no bound.
 
-    ``cursor`` may be present with both bounds absent: a first run, a full refresh or a plan's probe.
+    ``cursor`` may be present with both bounds absent: a first run, a full refresh or a plan's probe. Rows whose cursor
+    is NULL pass where there is no floor, or where ``with_nulls`` says that they belong to the first slice.
     """
 
     cursor: str
@@ -82,6 +83,7 @@ class CursorBounds:
     lower_inclusive: bool = False
     upper: str | None = None
     upper_inclusive: bool = True
+    with_nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
 from pz_core.contract.check import CheckDefinition
-from pz_core.contract.connector import Connector, ReadSpec, WriteSpec
+from pz_core.contract.connector import Connector, CursorBounds, ReadSpec, WriteSpec
 from pz_core.values import Column, Value
 
 Tier = Literal["native", "universal"]
@@ -27,7 +27,12 @@ class NodeRef:
 
 @dataclass(frozen=True, slots=True)
 class LandTask:
-    """Bring an entity's rows into ``staging.<relation>``."""
+    """Bring an entity's rows into ``staging.<relation>``.
+
+    Args:
+        slice: of an incremental read: what the relation must hold in the end, exactly, whatever the connector made of
+            ``read.bounds``. The result then tells of the cursor, too.
+    """
 
     node: NodeRef
     relation: str
@@ -35,6 +40,7 @@ class LandTask:
     connector: str
     tier: Tier
     read: ReadSpec
+    slice: CursorBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,23 @@ class Stalls:
 
 
 @dataclass(frozen=True, slots=True)
+class CursorFound:
+    """What the cursor column of a landed relation holds.
+
+    Args:
+        type: word of the cursor's type (``int``, ``timestamp``, …).
+        high: the greatest value in canonical text, ``None`` if there is none.
+        nulls: rows without a value.
+        duckdb_type: the column's type as DuckDB describes it.
+    """
+
+    type: str
+    high: str | None
+    nulls: int = 0
+    duckdb_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LandResult:
     """Rows read from the place and rows staged; they differ only by what was trimmed (``trimmed``)."""
 
@@ -99,6 +122,7 @@ class LandResult:
     tier: Tier = "native"
     stalls: Stalls | None = None
     warnings: tuple[TaskWarning, ...] = ()
+    cursor: CursorFound | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pz_core.errors import Problems, PzError
 from pz_core.plan.budget import memory_budget
 from pz_core.plan.connectors import Connectors
 from pz_core.plan.model import MemoryBudget, NodePlan, Plan
-from pz_core.plan.sinks import lacking, plan_sink, three_parts
+from pz_core.plan.sinks import lacking, plan_sink
 from pz_core.plan.sources import Context, plan_source
 from pz_core.plugins import Registry
 
@@ -37,9 +37,9 @@ def make_plan(graph: Graph, registry: Registry, *, executed: frozenset[str] | No
             planned = plan_source(context, node)
             if planned.read_shape == "feed":
                 feeds[node.id] = node.dataset
-            made.append(_refused_names(context, node, planned))
+            made.append(planned)
         elif isinstance(node, SinkNode):
-            above = frozenset(feeds[i] for i in graph.ancestors(node.id) if i in feeds)
+            above = frozenset(feeds[i] for i in graph.ancestors(node.id) if i in feeds) if feeds else frozenset()
             made.append(plan_sink(context, node, registry, above))
         else:
             made.append(_inside(node))
@@ -64,17 +64,6 @@ def _inside(node: PipelineNode | CheckNode) -> NodePlan:
     check = CheckTask(ref, node.pipeline, node.entry.definition, node.samples)
     reason = f"check '{node.entry.definition.kind}' of staging.{node.pipeline}"
     return NodePlan(node.id, node.kind.value, node.name, "duck_sql", reason, check)
-
-
-def _refused_names(context: Context, node: SourceNode, planned: NodePlan) -> NodePlan:
-    try:
-        target = context.connectors.target(node.connection)
-    except PzError:
-        return planned  # told already
-    if not (target.capabilities.two_part_names and node.entity.count(".") > 1) or planned.refusal is not None:
-        return planned
-    refusal = context.refuse(node.id, three_parts(node, node.dataset))
-    return NodePlan(**{**{f: getattr(planned, f) for f in planned.__slots__}, "refusal": refusal})
 
 
 def _refuse_pace(context: Context) -> None:

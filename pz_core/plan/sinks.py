@@ -12,7 +12,7 @@ from pz_core.contract.engine import DrainTask, NodeRef, Tier
 from pz_core.errors import PzError
 from pz_core.plan.model import NodePlan
 from pz_core.plan.retries import retry_policy
-from pz_core.plan.sources import Context, at_plan_time
+from pz_core.plan.sources import Context, at_plan_time, refuse_long_name
 from pz_core.plan.specs import has_calendar_token, split_options, write_spec
 from pz_core.plugins import Registry
 from pz_core.values import Value
@@ -39,6 +39,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         guarantee, on_retry = promise(node, strategy)
         _refuse_feeds(context, node, strategy, feeds)
         target: Any = context.connectors.target(node.connection)
+        refuse_long_name(node, target, node.name)
         options, own = split_options(node, target, strategy)
         mode = load_mode(strategy, target)
         _refuse_unable(context, node, target)
@@ -166,19 +167,6 @@ def _refuse_unable(context: Context, node: SinkNode, target: Any) -> None:
             where=node.where,
             hint="write the path without {yyyy}, {MM}, …",
         )
-    if able.two_part_names and node.entity.count(".") > 1:
-        problems.add(three_parts(node, node.name))
-
-
-def three_parts(node: SourceNode | SinkNode, subject: str) -> PzError:
-    """The refusal of an entity name of more than two dotted parts."""
-    return PzError(
-        "PZ0353",
-        f"{subject}: entity '{node.entity}' has more than two dotted parts, connector '{node.connector}' takes "
-        "table or schema.table",
-        where=node.where,
-        hint="name the database in the connection and the entity as schema.table",
-    )
 
 
 def _refuse_feeds(context: Context, node: SinkNode, strategy: Any, feeds: frozenset[str]) -> None:

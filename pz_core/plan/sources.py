@@ -47,12 +47,29 @@ def at_plan_time(error: PzError, node: SourceNode | SinkNode, subject: str) -> P
     return PzError(code, message, where=where, hint=error.hint, cause=error.cause or error)
 
 
+def refuse_long_name(node: SourceNode | SinkNode, target: Any, subject: str) -> None:
+    """Refuse an entity of more than two dotted parts where two are the limit.
+
+    Raises:
+        PzError: PZ0353.
+    """
+    if target.capabilities.two_part_names and node.entity.count(".") > 1:
+        raise PzError(
+            "PZ0353",
+            f"{subject}: entity '{node.entity}' has more than two dotted parts, connector '{node.connector}' takes "
+            "table or schema.table",
+            where=node.where,
+            hint="name the database in the connection and the entity as schema.table",
+        )
+
+
 def plan_source(context: Context, node: SourceNode) -> NodePlan:
     """Plan a read; what is refused goes to the context."""
     refusal: PzError | None = None
     shape = declared_shape(node)
     try:
         target: Any = context.connectors.target(node.connection)
+        refuse_long_name(node, target, node.dataset)
         spec = read_spec(node, target)
         shape = _shape(context, node, target, spec)
         _refuse_unable(context, node, target, shape)

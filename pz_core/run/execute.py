@@ -79,6 +79,7 @@ def execute(
     observers: Sequence[Observer] = (),
     handle_signals: bool = True,
     cancel: CancelToken | None = None,
+    advance: bool = True,
 ) -> RunResult:
     """Run the selected nodes and all that they depend on.
 
@@ -93,13 +94,15 @@ def execute(
         observers: who gets the events.
         handle_signals: let the first SIGINT, SIGTERM or SIGHUP stop the run in order, the second end the process.
         cancel: a token to stop the run by; one of its own without it.
+        advance: move watermarks at the end; a run that only looks leaves them.
 
     Returns:
         The result; a node that fails is no exception.
 
     Raises:
         PzErrors: what the plan refuses for these nodes; nothing was written then.
-        PzError: PZ0531 to PZ0533 or PZ0500 if the run's directory cannot be made.
+        PzError: PZ0125, PZ0518 or PZ0519 if the state cannot be opened, before anything is written; PZ0531 to PZ0533
+            or PZ0500 if the run's directory cannot be made.
     """
     graph = plan.graph
     effective = selected.union(*(graph.ancestors(id) for id in selected)) if selected else frozenset()
@@ -112,7 +115,7 @@ def execute(
         try:
             run.open()
         except OSError as error:
-            run.lock.release()
+            run.withdraw()
             raise unexpected(error) from error
         try:
             return run.carry_out()
@@ -145,16 +148,25 @@ class _Run:
         self.notices: list[Notice] = []
         self.errors: list[PzError] = []
         self.began = monotonic_ms()
+        self.made = False
 
     def _temp_base(self) -> Path:
         asked = self.project.engine.temp_directory
         return self.project.root / asked if asked else self.project.dot_pz / "tmp"
 
     def open(self) -> None:
+        """Make and lock the run's directory."""
         self.directory.mkdir(parents=True, exist_ok=False)
+        self.made = True
         self.lock.take()
         self.results.start()
         self.temp.mkdir(parents=True, exist_ok=True)
+
+    def withdraw(self) -> None:
+        """After :meth:`open` failed: leave no half-made run behind, and touch nobody else's."""
+        if self.made:
+            self.lock.release()
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     # --- the run itself ------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pz_core.run.lock import is_live
@@ -89,8 +90,6 @@ def _summary(directory: Path) -> RunSummary:
 
 
 def _duration(record: RunRecord) -> int | None:
-    from datetime import datetime
-
     if record.finished_at is None:
         return None
     try:

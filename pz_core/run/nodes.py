@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pz_core.compile.model import Graph, SinkNode, SourceNode
 from pz_core.contract.connector import ConnectorError
@@ -27,6 +28,7 @@ from pz_core.run.breaker import Breaker, Ticket
 from pz_core.run.cancel import CancelToken, monotonic_ms
 from pz_core.run.checks import refuse_violations
 from pz_core.run.faults import node_fault
+from pz_core.run.incremental import IncrementalReads
 from pz_core.run.results import NodeResult
 from pz_core.run.retry import delay_ms
 from pz_core.run.runid import now_stamp
@@ -46,6 +48,8 @@ class _Done:
     accounting: Mapping[str, int] | None = None
     stalls: Stalls | None = None
     warnings: tuple[TaskWarning, ...] = ()
+    watermark: Mapping[str, Any] | None = None
+    caught_up: bool | None = None
 
 
 class _Control:
@@ -82,6 +86,7 @@ class NodeRunner:
         run_id: of the run.
         publish: where events go.
         breakers: by connection, where the project asks for them.
+        reads: how incremental datasets are read, where the run has any.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class NodeRunner:
         run_id: str,
         publish: Callable[[Event], None],
         breakers: Mapping[str, Breaker] | None = None,
+        reads: IncrementalReads | None = None,
     ) -> None:
         self.run_id = run_id
         self.publish = publish
@@ -99,6 +105,7 @@ class NodeRunner:
         self._plans = {node.id: node for node in plan.nodes}
         self._engine = engine
         self._breakers = dict(breakers or {})
+        self._reads = reads
         self._staged: dict[str, int] = {}
 
     def __call__(self, running: Running) -> NodeResult:
@@ -120,7 +127,14 @@ class NodeRunner:
             timings = None
             if done.stalls is not None:
                 timings = {"producerStallMs": done.stalls.producer_ms, "consumerStallMs": done.stalls.consumer_ms}
-            result = replace(result, rows=done.rows, accounting=done.accounting, timings=timings)
+            result = replace(
+                result,
+                rows=done.rows,
+                accounting=done.accounting,
+                timings=timings,
+                watermark=done.watermark,
+                caught_up=done.caught_up,
+            )
         return replace(result, duration_ms=monotonic_ms() - began)
 
     # --- ends ----------------------------------------------------------------------------------------------------
@@ -249,9 +263,10 @@ class NodeRunner:
         control.raise_if_cancelled()
         task = node.task
         if isinstance(task, LandTask):
-            self._refuse_incremental(node)
-            return self._landed(node, self._engine.land(task, control))
+            return self._land(node, task, control)
         if isinstance(task, MaterialiseTask):
+            if self._reads is not None:
+                task = replace(task, sql=self._reads.sql(task.sql))
             made = self._engine.materialise(task, control)
             if made.rows is not None:
                 self._staged[node.id] = made.rows
@@ -261,18 +276,20 @@ class NodeRunner:
         written = replace(task, write=replace(task.write, run_id=self.run_id, attempt=attempt))
         return self._drained(node, self._engine.drain(written, control))
 
-    def _refuse_incremental(self, node: NodePlan) -> None:
-        """Incremental reads are planned but not carried out yet: the one place to replace when they are."""
+    def _land(self, node: NodePlan, task: LandTask, control: _Control) -> _Done:
         source = self._graph.node(node.id)
-        if not isinstance(source, SourceNode):
-            return
-        mode = source.sync.mode if source.sync is not None else None
-        if source.incremental is not None or mode in ("incremental", "cdc"):
+        if isinstance(source, SourceNode) and source.sync is not None and source.sync.mode == "cdc":
             raise PzError(
                 "PZ0501",
-                f"{source.dataset}: incremental reads are not carried out by this version",
-                hint="read the dataset in full: drop sync: and watermark()",
+                f"{source.dataset}: change capture is not carried out by this version",
+                hint="read the dataset in full, or with a cursor: sync: {mode: incremental, cursor: …}",
             )
+        if not isinstance(source, SourceNode) or source.incremental is None or self._reads is None:
+            return self._landed(node, self._engine.land(task, control))
+        landed = self._reads.land(source, task, lambda asked: self._engine.land(asked, control))
+        done = self._landed(node, landed.result)
+        self.notices.extend(landed.notices)
+        return replace(done, watermark=landed.watermark, caught_up=landed.caught_up)
 
     def _landed(self, node: NodePlan, landed: LandResult) -> _Done:
         account = {"read": landed.rows_read, "staged": landed.rows_staged, "rejected": 0}

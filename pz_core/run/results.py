@@ -25,6 +25,8 @@ class NodeResult:
         rows: what it produced; violations for a check.
         accounting: of what was ``read``, ``staged``, ``written`` and ``rejected``, the parts that apply.
         timings: milliseconds that each side of a universal edge waited.
+        watermark: ``cursor``, ``type`` and ``value`` of an incremental read's candidate.
+        caught_up: of a read that has an end: whether it has come there.
     """
 
     id: str
@@ -38,6 +40,7 @@ class NodeResult:
     timings: Mapping[str, int] | None = None
     provenance: str | None = None
     watermark: Mapping[str, Any] | None = None
+    caught_up: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The node's object in the file; optional fields that are absent are left out."""
@@ -54,6 +57,7 @@ class NodeResult:
             "provenance": self.provenance,
             "timings": self.timings,
             "watermark": self.watermark,
+            "caughtUp": self.caught_up,
             "accounting": self.accounting,
         }
         made.update({name: dict(v) if isinstance(v, Mapping) else v for name, v in optional.items() if v is not None})
@@ -133,7 +137,7 @@ class ResultsFile:
                 nodes = tuple(self._nodes)
             try:
                 self._write(RUNNING, nodes, None)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - told by flush; a thread that died silently would hang the run
                 with self._changed:
                     self._failure = error
                     self._changed.notify_all()
@@ -151,7 +155,12 @@ class ResultsFile:
 
 
 def _compact(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # a file's name can hold what is no Unicode
+        return json.dumps(value, separators=(",", ":"))
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Merge:
                 "PZ0521",
                 f"SELECT count(*) FROM {request.staged} WHERE {holes}",
                 "error",
-                f"{_escaped(request.output)}: {{0}} rows of the batch have NULL in a merge key {shown}",
+                f"{_escaped(request.output)}: NULL in a merge key {shown}, rows of the batch that have it: {{0}}",
                 hint="filter those rows out in the pipeline, give them a key, or choose keys that are always filled",
                 fields=("nullKeyRows",),
             ),
@@ -57,8 +57,8 @@ class Merge:
                 f"FROM (SELECT count(*) AS {occurrences} FROM {request.staged} GROUP BY {listed(keys)} "
                 f"HAVING count(*) > 1) AS {_RANKED}",
                 "warning",
-                f"{_escaped(request.output)}: {{0}} merge keys {shown} occur more than once in the batch, "
-                "{1} rows too many; the last row of each key is kept",
+                f"{_escaped(request.output)}: merge keys {shown} repeat in the batch ({{0}} of them, rows too many: "
+                "{1}); the last row of each is kept",
                 hint="make the keys unique in the pipeline, for example with qualify row_number() over (…) = 1",
                 fields=("duplicateGroups", "extraRows"),
             ),

@@ -25,11 +25,16 @@ from pz_core.project.model import Project
 class Registry:
     def __init__(self, **observers: Any) -> None:
         self.observers = observers
+        self.engine_fault: PzError | None = None
 
     def names(self, kind: str) -> tuple[str, ...]:
         return tuple(self.observers) if kind == "observer" else ()
 
     def load(self, kind: str, name: str) -> Any:
+        if kind == "engine":
+            if self.engine_fault is not None:
+                raise self.engine_fault
+            return object
         if isinstance(self.observers[name], Exception):
             raise self.observers[name]
         return self.observers[name]
@@ -129,6 +134,12 @@ def test_a_refusal_of_any_step_ends_before_the_run(pz: Any, steps: Steps, step: 
     said = pz("run")
     assert said.code == 2 and said.out == "" and "error PZ0999: no\n" in said.err
     assert "execute" not in steps.calls
+
+
+def test_an_engine_that_cannot_be_used_is_refused_before_the_run(pz: Any, steps: Steps) -> None:
+    steps.registry.engine_fault = PzError("PZ0701", "cannot be used")
+    said = pz("run")
+    assert said.code == 2 and "error PZ0701" in said.err and "execute" not in steps.calls
 
 
 def test_sql_that_does_not_bind_is_told_before_a_choice_that_is_refused(pz: Any, steps: Steps) -> None:

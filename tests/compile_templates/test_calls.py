@@ -17,8 +17,11 @@ def test_source_renders_the_folded_relation_and_is_recorded(rendered: Render) ->
     assert made.text == "select *\nfrom staging.src_lot___v2_fees_x"
     (call,) = made.sources
     assert (call.connection, call.entity, call.declaration, call.where) == (
-        "lot", "/v2/fees-x", None, Where("pipelines/mine.sql", 2),
-    )  # fmt: skip
+        "lot",
+        "/v2/fees-x",
+        None,
+        Where("pipelines/mine.sql", 2),
+    )
 
 
 def test_ref_knows_ephemeral_pipelines(rendered: Render) -> None:
@@ -101,8 +104,14 @@ def test_all_faults_of_a_file_come_together(refused: Refuse) -> None:
         "select {{ nope }}, {{ env('HOME') }}\nfrom {{ source('a', 'b..c') }} where {{ ref(1) }} {{ 1 + }}"
     )
     assert sorted((code, line) for code, line, _ in found) == [
-        ("PZ0103", 2), ("PZ0104", 1), ("PZ0104", 3), ("PZ0104", 3), ("PZ0334", 1), ("PZ0344", 3),
-    ]  # fmt: skip
+        ("PZ0103", 2),
+        ("PZ0104", 1),
+        ("PZ0104", 2),
+        ("PZ0104", 3),
+        ("PZ0104", 3),
+        ("PZ0334", 1),
+        ("PZ0344", 3),
+    ]
 
 
 def test_env_reads_listed_names_only(rendered: Render, refused: Refuse) -> None:
@@ -134,7 +143,8 @@ def test_a_commented_call_makes_no_edge(rendered: Render) -> None:
 
 SEED = [
     "INSERT INTO {{ sink('lake', 'orders_curated', format: 'parquet', strategy: 'replace') }}\nselect 1",
-    "-- pipelines/orders_enriched.sql\nINSERT INTO {{ sink('lake', 'orders_curated') }}\nselect\n    o.id,\n    o.amount\n"
+    "-- pipelines/orders_enriched.sql\nINSERT INTO {{ sink('lake', 'orders_curated') }}\n"
+    "select\n    o.id,\n    o.amount\n"
     "from {{ ref('stg_orders') }} as o\njoin {{ source('crm', 'customers') }} as c\n  on c.id = o.customer_id",
     "-- at the call site: the option and the query it governs are in one file\n"
     "INSERT INTO {{ sink('warehouse', 'mart.orders_current', strategy: 'merge', keys: ['order_id']) }}",
@@ -142,11 +152,12 @@ SEED = [
     "INSERT INTO {{ sink('lake', 'order_totals', strategy: 'replace', format: 'csv', path: 'out/totals/') }}\nselect 1",
     "INSERT INTO [{{ sink('ok', 'ok', strategy: 'replace') }}, {{ sink('flaky', 'flaky', strategy: 'replace') }}]\n"
     "select * from {{ source('crm', 'orders') }}",
-    "select o.id from {{ source('crm', 'orders') }} as o\nwhere o.amount > 0\n  and o.updated_at > {{ watermark('crm', 'orders') }}",
+    "select o.id from {{ source('crm', 'orders') }} as o\nwhere o.amount > 0\n  "
+    "and o.updated_at > {{ watermark('crm', 'orders') }}",
     "where updated_at >  coalesce({{ watermark('crm','orders') }}, TIMESTAMP '2026-01-01')\n"
     "  and updated_at <= least(coalesce({{ watermark('crm','orders') }}, TIMESTAMP '2026-01-01') + interval 7 day, x)",
     "{{ sink('a', 'b', strategy: 'merge', keys: ['x'], retry: { max_attempts: 5 }) }}",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", SEED)

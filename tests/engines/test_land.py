@@ -350,6 +350,17 @@ def test_a_reader_waits_when_four_batches_are_not_taken():
     assert rows == 90 and channel.producer_wait > 0.1
 
 
+def test_a_column_of_nothing_but_null_lands_in_both_tiers(bench, fakes):
+    sql = "SELECT NULL AS n, [NULL] AS l, {'NULL': NULL, 'a': 1} AS s"
+    read = [
+        lambda _: iter([pa.record_batch({"n": pa.nulls(1), "l": pa.array([[None]]), "s": [{"NULL": None, "a": 1}]})])
+    ]
+    bench.source(fakes.Source(scan=NativeScan(sql), parts=read))
+    native, universal = bench.land("native", relation="n").columns, bench.land("universal", relation="u").columns
+    assert [c.type for c in native][:2] == [c.type for c in universal][:2] == ["INTEGER", "INTEGER[]"]
+    assert bench.ask("SELECT n, l FROM staging.u") == [(None, [None])]
+
+
 def test_progress_is_told_every_ten_batches(bench, fakes):
     def read(_):
         for i in range(25):

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta, timezone
@@ -12,7 +15,7 @@ from pz_core.plan.model import RetryPolicy
 from pz_core.project.model import BreakerSettings
 from pz_core.run.breaker import Breaker, Ticket
 from pz_core.run.bus import EventBus
-from pz_core.run.cancel import CancelToken
+from pz_core.run.cancel import CancelToken, StopSignals
 from pz_core.run.results import NodeResult, ResultsFile, read_results
 from pz_core.run.retry import delay_ms
 from pz_core.run.runid import in_milliseconds, instant_of, is_run_id, mint
@@ -264,3 +267,50 @@ def test_a_broken_file_is_a_value_error(tmp_path, text):
     (tmp_path / "f").write_text(text)
     with pytest.raises(ValueError):
         read_results(tmp_path / "f")
+
+
+def test_a_text_that_is_no_unicode_does_not_break_the_file(tmp_path):
+    made = ResultsFile(tmp_path / "run_results.json", "r", "t")
+    made.start()
+    made.add(NodeResult("a", "Check", "odd \udcff", "success"))
+    made.flush()
+    made.finish("success", "u")
+    assert read_results(made.path).nodes[0].name == "odd \udcff"
+
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+_DEAF = """
+import sys, time
+from pz_core.run.cancel import CancelToken, StopSignals
+token = CancelToken()
+with StopSignals(token):
+    token.on_cancel(lambda: print("told", flush=True))
+    print("ready", flush=True)
+    time.sleep(20)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_tells_the_second_ends_the_process(number):
+    with subprocess.Popen([sys.executable, "-c", _DEAF], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == "told\n"
+        assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(10) == -number
+
+
+def test_signals_are_left_alone_outside_the_main_thread():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def work():
+        with StopSignals(CancelToken()):
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]

@@ -213,7 +213,7 @@ def test_merge_of_a_hundred_thousand_wide_rows_is_quick(db: Connection) -> None:
     db.execute(f"CREATE TABLE batch AS SELECT {body.replace('i AS id', 'i + 50000 AS id')} FROM range(100000) r(i)")
     started = time.monotonic()
     load(db, Merge(), request(names, ["id"]))
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert rows(db, "SELECT count(*), count(DISTINCT id), max(c7) FROM target") == [(150000, 150000, 99999)]
 
 

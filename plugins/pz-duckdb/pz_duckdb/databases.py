@@ -12,7 +12,9 @@ import duckdb
 from pz_core.contract.connector import ConnectorError
 from pz_duckdb.tables import DatabaseFile
 
-_LOCKED = re.compile(r"set lock on file|being used by another process|already (?:open|attached)|Unique file handle", re.I)
+_LOCKED = re.compile(
+    r"set lock on file|being used by another process|already (?:open|attached)|Unique file handle", re.I
+)
 _CONFLICT = re.compile(r"write-write conflict|Conflict on ", re.I)
 
 

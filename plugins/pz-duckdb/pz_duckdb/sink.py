@@ -126,7 +126,7 @@ class TableSession:
         if not there:
             raise ConnectorError(
                 f"{self._subject}: schema '{name.schema}' does not exist in {self._file.shown}",
-                hint=f"create it once (CREATE SCHEMA {quote_identifier(name.schema)}), or write to a schema that is there",
+                hint=f"run CREATE SCHEMA {quote_identifier(name.schema)} once, or write to a schema that is there",
             )
 
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:

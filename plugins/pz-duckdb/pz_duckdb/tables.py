@@ -60,7 +60,7 @@ class DatabaseFile:
         """From a connection."""
         given = config.options.get("path", "")
         text = reveal(given) if isinstance(given, Secret) else str(given)
-        project = Path(os.path.abspath(config.base_dir))
+        project = Path(os.path.normpath(Path.cwd() / config.base_dir))
         return cls(config.name, project, Path(os.path.normpath(project / text)))
 
     @property
@@ -84,7 +84,7 @@ class DatabaseFile:
         if self.path == self.project or self.path.is_relative_to(self.project / ".pz"):
             return PzError(
                 "PZ0301",
-                f"connection '{self.connection}': option 'path' points at {self.shown}, which is no place for a database",
+                f"connection '{self.connection}': option 'path' is {self.shown}, which is no place for a database",
                 hint="choose a file outside .pz/, which pz clean empties, such as warehouse.duckdb",
             )
         return None

@@ -22,7 +22,12 @@ class LocalFiles:
 
     name: ClassVar[str] = "localfiles"
     connection_options: ClassVar[OptionSet] = option_set(
-        Option("root", "string", "folder that relative paths start from; relative to the project, or absolute", default="the project"),
+        Option(
+            "root",
+            "string",
+            "folder that relative paths start from; relative to the project, or absolute",
+            default="the project",
+        ),
     )
     read_options: ClassVar[OptionSet] = option_set(
         Option("format", "string", f"one of {_FORMATS}", default="by the ending of path, else csv"),

@@ -40,7 +40,7 @@ class Places:
     @classmethod
     def of(cls, config: ConnectionConfig) -> Places:
         """From a connection; without ``root`` paths start from the project."""
-        project = Path(os.path.abspath(config.base_dir))
+        project = Path(os.path.normpath(Path.cwd() / config.base_dir))
         root = config.options.get("root")
         text = reveal(root) if isinstance(root, Secret) else str(root) if root is not None else ""
         return cls(config.name, project, Path(os.path.normpath(project / text)))
@@ -66,7 +66,7 @@ class Places:
             given: the ``path`` that the user wrote; ``None`` where the entity's name makes it.
             subject: ``connection.entity``, for the message.
         """
-        if given is not None and os.path.isabs(given):
+        if given is not None and Path(given).is_absolute():
             return None
         fixed = _fixed_part(path)
         real_root = Path(os.path.realpath(self.root))
@@ -80,7 +80,7 @@ class Places:
 
     def shown(self, path: str | Path) -> str:
         """A path for messages: relative to the project where it lies inside."""
-        absolute = Path(os.path.abspath(path))
+        absolute = Path(os.path.normpath(self.project / path))
         return absolute.relative_to(self.project).as_posix() if absolute.is_relative_to(self.project) else str(absolute)
 
     def found(self, location: Path, file_format: str, subject: str) -> list[Path]:
@@ -95,9 +95,11 @@ class Places:
             files = sorted(p for p in location.iterdir() if p.is_file() and _is_data(p, file_format))
             missing = f"folder {self.shown(location)} holds no {file_format} file"
         else:
-            matched = glob.glob(str(location), recursive=True) if _WILD.search(str(location)) else []
-            files = sorted(Path(p) for p in matched if os.path.isfile(p))
-            missing = f"no file matches {self.shown(location)}" if _WILD.search(str(location)) else ""
+            wild = bool(_WILD.search(str(location)))
+            # Path.glob would match names that begin with a dot, which are our temporary files
+            matched = glob.glob(str(location), recursive=True) if wild else []  # noqa: PTH207
+            files = sorted(p for p in map(Path, matched) if p.is_file())
+            missing = f"no file matches {self.shown(location)}" if wild else ""
         if files:
             return files
         raise ConnectorError(

@@ -93,7 +93,7 @@ class FileSink:
 
 
 class FileSession:
-    """A write in batches: rows gather in a private database that spills beside the target, then one COPY writes them."""
+    """A write in batches: rows gather in a database that spills beside the target, then one COPY writes them."""
 
     def __init__(self, target: _Target, columns: tuple[Column, ...], places: Places) -> None:
         self._target = target

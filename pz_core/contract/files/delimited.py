@@ -46,7 +46,9 @@ def csv_sources(read: FileRead, files: Sequence[SourceFile]) -> tuple[tuple[str,
         wanted: tuple[str, ...] = tuple(read.columns)
     else:
         wanted = tuple(columns.values())
-    return wanted, [_source(dialect, header, width, wanted, members) for (dialect, header, width), members in groups.items()]
+    return wanted, [
+        _source(dialect, header, width, wanted, members) for (dialect, header, width), members in groups.items()
+    ]
 
 
 def _source(

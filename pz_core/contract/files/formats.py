@@ -42,14 +42,18 @@ WRITE_OPTIONS: dict[Format, tuple[str, ...]] = {
 }
 
 READ_FORMAT_OPTIONS: tuple[Option, ...] = (
-    Option("delimiter", "string", "csv: the one ASCII character between fields", default="found in the header: , ; tab |"),
+    Option("delimiter", "string", "csv: the ASCII character between fields", default="found in the header: , ; tab |"),
     Option("quote", "string", "csv, tsv: the character around quoted fields", default='"'),
     Option("escape", "string", "csv, tsv: the character before a quote inside a quoted field", default='"'),
     Option("header", "boolean", "csv, tsv: whether the first record holds the column names", default="true"),
     Option("encoding", "string", "csv, tsv: of the text", default="utf-8", choices=("utf-8", "utf-16", "latin-1")),
-    Option("decimal", "string", "csv, tsv: the character before the fraction of a number", default=".", choices=(".", ",")),
+    Option(
+        "decimal", "string", "csv, tsv: the character before the fraction of a number", default=".", choices=(".", ",")
+    ),
     Option("thousands", "string", "csv, tsv: the character between groups of three digits", default="none"),
-    Option("null_text", "any", "csv, tsv: a text, or a list of texts, that stands for NULL, quoted or not", default="none"),
+    Option(
+        "null_text", "any", "csv, tsv: a text, or a list of texts, that stands for NULL, quoted or not", default="none"
+    ),
     Option("layout", "string", "json: one object a line, or one array", default="found", choices=("ndjson", "array")),
 )
 WRITE_FORMAT_OPTIONS: tuple[Option, ...] = (
@@ -104,13 +108,13 @@ def format_faults(
                 hint=f"set format: to one of {', '.join(FORMATS)}",
             )
         ]
-    allowed = table[file_format]  # type: ignore[index]
+    allowed = table[file_format]
     owned = {name for names in table.values() for name in names}
     found = [
         PzError(
             "PZ0362",
             f"{subject}: option '{name}' is not one of format {file_format}",
-            hint=f"{file_format} takes {', '.join(allowed) or 'no options of its own'}; remove '{name}' or change format:",
+            hint=f"{file_format} takes {', '.join(allowed) or 'none'}; remove '{name}' or change format:",
         )
         for name in options
         if name in owned and name not in allowed

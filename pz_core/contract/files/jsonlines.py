@@ -10,7 +10,15 @@ from decimal import Decimal
 from typing import Any
 
 from pz_core.contract.connector import ConnectorError
-from pz_core.contract.files.model import LONGEST_RECORD, Connection, FileRead, ResolvedRead, SourceFile, file_list
+from pz_core.contract.files.model import (
+    LONGEST_RECORD,
+    Connection,
+    FileRead,
+    ResolvedRead,
+    SourceFile,
+    file_list,
+    names,
+)
 from pz_core.contract.files.textual import TextSource, contract_columns, found_columns, prove_contract, typed_select
 from pz_core.contract.files.words import Kind, TextRules
 from pz_core.values import quote_identifier, quote_literal
@@ -29,8 +37,8 @@ def resolve_json(connection: Connection, read: FileRead, files: Sequence[SourceF
     """Look at JSON files and write the SELECT that reads them.
 
     Raises:
-        ConnectorError: no records and no contract; PZ0812 for a number that no type of DuckDB's JSON reader keeps; PZ0353
-            for keys that are one name in SQL.
+        ConnectorError: no records and no contract; PZ0812 for a number whose digits DuckDB's JSON reader does not keep;
+            PZ0353 for keys that are one name in SQL.
     """
     rules = TextRules()
     kept = [file for file in files if not file.empty]
@@ -38,7 +46,7 @@ def resolve_json(connection: Connection, read: FileRead, files: Sequence[SourceF
     _refuse_lost_digits(connection, read, groups)
     if read.columns is not None:
         sources = [_source(layout, members, tuple(read.columns)) for layout, members in groups]
-        words = {name: word for name, word in read.columns.items()}
+        words = dict(read.columns)
         prove_contract(connection, read, words, sources, rules)
         return typed_select(contract_columns(words), sources, rules, found=False)
     return _inferred(connection, read, groups, rules)
@@ -49,56 +57,54 @@ def _inferred(
 ) -> ResolvedRead:
     columns: dict[str, list[str]] = {}
     for layout, members in groups:
-        scan = f"read_json({file_list(members)}, format={quote_literal(layout)}, sample_size=-1, maximum_depth=-1, records='auto', map_inference_threshold=-1, union_by_name=true, {_COMMON})"
+        scan = (
+            f"read_json({file_list(members)}, format={quote_literal(layout)}, records='auto', sample_size=-1, "
+            f"maximum_depth=-1, map_inference_threshold=-1, union_by_name=true, {_COMMON})"
+        )
         described = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
         if len(described) == 1 and described[0][0] == "json":
             _refuse_no_objects(connection, read, layout, members)
         _refuse_case_clash(connection, read, layout, members, [row[0] for row in described])
         for name, kind, *_ in described:
             columns.setdefault(name, []).append(kind)
-    names = tuple(columns)
+    keys = tuple(columns)
     folded: dict[str, str] = {}
-    for name in names:
+    for name in keys:
         if folded.setdefault(name.casefold(), name) != name:
             raise _clash(read, [folded[name.casefold()], name])
     kinds = {name: _one_type(found) for name, found in columns.items()}
-    sources = [_source(layout, members, names) for layout, members in groups]
-    open_at = [i for i, name in enumerate(names) if kinds[name] is None]
+    open_at = [i for i, name in enumerate(keys) if kinds[name] is None]
     proven: dict[str, tuple[Kind, str]] = {}
     if open_at:
-        narrowed = [_source(layout, members, tuple(names[i] for i in open_at)) for layout, members in groups]
-        found = found_columns(connection, [names[i] for i in open_at], narrowed, rules)
-        proven = {names[i]: made for i, made in zip(open_at, found, strict=True)}
+        narrowed = [_source(layout, members, tuple(keys[i] for i in open_at)) for layout, members in groups]
+        found = found_columns(connection, [keys[i] for i in open_at], narrowed, rules)
+        proven = {keys[i]: made for i, made in zip(open_at, found, strict=True)}
     made_columns: list[tuple[str, str, str]] = []
-    for name in names:
+    for name in keys:
         kind = kinds[name]
         if kind is None:
             word, type_name = proven[name]
             made_columns.append((name, type_name, word))
         else:
             made_columns.append((name, kind, "native"))
-    return _select(made_columns, groups, sources)
+    return _select(made_columns, groups)
 
 
 def _one_type(found: list[str]) -> str | None:
-    """The one safe type of a key, ``None`` where the texts must be looked at, JSON where groups disagree."""
+    """The one safe type of a key, ``None`` where the texts must be looked at, JSON where layouts disagree."""
     types = {_GUESSED_INSIDE.sub("VARCHAR", kind) if _nested(kind) else kind for kind in found}
-    if any(_OPEN.fullmatch(kind) for kind in types):
-        return None if all(_OPEN.fullmatch(kind) or kind in ("BIGINT", "VARCHAR", "JSON") for kind in types) else "JSON"
-    types.discard("JSON")
-    if not types:
-        return "JSON"
-    return types.pop() if len(types) == 1 and len(set(found)) == len({*found} - {"JSON"}) else "JSON"
+    if all(_OPEN.fullmatch(kind) for kind in types):
+        return None
+    if len(types) == 1:
+        return types.pop()
+    return None if all(_OPEN.fullmatch(kind) or kind in ("BIGINT", "VARCHAR") for kind in types) else "JSON"
 
 
 def _nested(kind: str) -> bool:
     return kind.endswith("]") or kind.startswith(("STRUCT", "MAP"))
 
 
-def _select(
-    columns: Sequence[tuple[str, str, str]], groups: list[tuple[str, list[SourceFile]]], sources: Sequence[TextSource]
-) -> ResolvedRead:
-    texts = [(name, kind, word) for name, kind, word in columns if word != "native"]
+def _select(columns: Sequence[tuple[str, str, str]], groups: list[tuple[str, list[SourceFile]]]) -> ResolvedRead:
     shape = tuple((name, kind) for name, kind, _ in columns)
     selects = []
     for layout, members in groups:
@@ -109,7 +115,6 @@ def _select(
             plain = word in ("native", "varchar")
             fields.append(field if plain else f"CAST({field} AS {kind}) AS {field}")
         selects.append(f"SELECT {', '.join(fields)} FROM {_Scan(layout)(members, types)}")
-    del texts
     return ResolvedRead(" UNION ALL ".join(selects), shape)
 
 
@@ -150,8 +155,8 @@ class _Scan:
         )
 
 
-def _source(layout: str, files: Sequence[SourceFile], names: tuple[str, ...]) -> TextSource:
-    return TextSource(columns=names, all_columns=names, files=tuple(files), scan=_Scan(layout), direct=False)
+def _source(layout: str, files: Sequence[SourceFile], keys: tuple[str, ...]) -> TextSource:
+    return TextSource(columns=keys, all_columns=keys, files=tuple(files), scan=_Scan(layout), direct=False)
 
 
 def _objects(layout: str, files: Sequence[SourceFile]) -> str:
@@ -169,17 +174,16 @@ def _refuse_no_objects(connection: Connection, read: FileRead, layout: str, file
         raise no_schema(read, files)
     if objects < records:
         raise ConnectorError(
-            f"{read.subject}: {records - objects} of {records} records of {', '.join(f.shown for f in files[:3])} are no JSON objects",
+            f"{read.subject}: {records - objects} of {records} records of {names(files)} are no JSON objects",
             hint="every record must be an object; set layout: to what the file is (ndjson or array)",
         )
 
 
 def no_schema(read: FileRead, files: Sequence[SourceFile]) -> ConnectorError:
     """Nothing says what the columns are."""
-    shown = ", ".join(f.shown for f in files[:3])
     sizes = "has 0 bytes" if len(files) == 1 and files[0].whole and not files[0].head else "holds no records"
     return ConnectorError(
-        f"{read.subject}: {shown} {sizes}, so its columns are not known",
+        f"{read.subject}: {names(files)} {sizes}, so its columns are not known",
         hint="declare them under columns:, then an empty file gives no rows",
     )
 
@@ -218,16 +222,17 @@ def _refuse_lost_digits(connection: Connection, read: FileRead, groups: list[tup
     """A fraction with more digits than a double holds is cut by DuckDB's JSON reader, whatever its declared type."""
     for layout, members in groups:
         for file in members:
+            numbered = f"SELECT json, row_number() OVER () AS pz_row FROM {_objects(layout, [file])}"
             suspects = connection.execute(
-                f"SELECT pz_row, json FROM (SELECT json, row_number() OVER () AS pz_row FROM {_objects(layout, [file])}) AS pz_records "
+                f"SELECT pz_row, json FROM ({numbered}) AS pz_records "
                 f"WHERE regexp_matches(json, {quote_literal(_LONG_NUMBER)})"
             ).fetchall()
             for row, text in suspects:
                 key = _lossy_key(text, read.columns)
                 if key is not None:
                     raise ConnectorError(
-                        f"{read.subject}: key '{key}', row {row} of {file.shown}, holds a number with more digits than a JSON "
-                        "reader keeps",
+                        f"{read.subject}: key '{key}', row {row} of {file.shown}, holds a number with more digits than "
+                        "DuckDB's JSON reader keeps",
                         code="PZ0812",
                         hint=f"write '{key}' as a text in the source, in quotes, and declare it decimal under columns:",
                     )

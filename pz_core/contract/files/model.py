@@ -89,7 +89,7 @@ def names(files: Sequence[SourceFile]) -> str:
 
 
 def bounded(query: str, bounds: CursorBounds | None) -> str:
-    """The rows of a query within the bounds of an incremental read; a NULL cursor passes only where there is no floor."""
+    """The rows of a query within the bounds of an incremental read; a NULL cursor passes where there is no floor."""
     condition = bounds_condition(bounds)
     return query if condition is None else f"SELECT * FROM ({query}) AS pz_rows WHERE {condition}"
 
@@ -105,7 +105,8 @@ def bounds_condition(bounds: CursorBounds | None) -> str | None:
     if bounds.upper is not None:
         upper = f"{column} {'<=' if bounds.upper_inclusive else '<'} {bound_literal(bounds.type, bounds.upper)}"
         parts.append(upper if bounds.lower is not None else f"({upper} OR {column} IS NULL)")
-    return " AND ".join(parts)
+    condition = " AND ".join(parts)
+    return f"({condition} OR {column} IS NULL)" if bounds.with_nulls and bounds.lower is not None else condition
 
 
 _BOUND_TYPES = {
@@ -130,7 +131,9 @@ def bound_literal(word: str | None, text: str) -> str:
 _LINE = re.compile(r"(?:CSV Error on )?Line: (\d+)")
 _WIDTH = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _FILE = re.compile(r"^\s*file = (.+)$", re.MULTILINE)
-_JSON_PLACE = re.compile(r'Malformed JSON in file "(?P<file>[^"\n]*)", (?P<place>at byte \d+ in \w+ \d+): (?P<why>[^.\n]*)')
+_JSON_PLACE = re.compile(
+    r'Malformed JSON in file "(?P<file>[^"\n]*)", (?P<place>at byte \d+ in \w+ \d+): (?P<why>[^.\n]*)'
+)
 
 
 def reader_error(error: Exception, read: FileRead, files: Sequence[SourceFile]) -> ConnectorError:
@@ -143,7 +146,8 @@ def reader_error(error: Exception, read: FileRead, files: Sequence[SourceFile]) 
     width = _WIDTH.search(text)
     malformed = _JSON_PLACE.search(text)
     if malformed:
-        what = f"{shown.get(malformed['file'], malformed['file'])} is not valid JSON {malformed['place']}: {malformed['why']}"
+        named = shown.get(malformed["file"], malformed["file"])
+        what = f"{named} is not valid JSON {malformed['place']}: {malformed['why']}"
         hint = "correct the file, or set layout: to what it is (ndjson or array)"
     elif width and line:
         what = f"{place}, line {line[1]}: {width[2]} fields where {width[1]} are expected"
@@ -155,7 +159,8 @@ def reader_error(error: Exception, read: FileRead, files: Sequence[SourceFile]) 
         what = f"{place} cannot be parsed: it mixes line ends, or a quote stands where none may"
         hint = "write the file with one kind of line end, and double the quotes inside quoted fields"
     elif "Maximum line size" in text or "unterminated quote" in text.lower():
-        what = f"{place}{f', line {line[1]}' if line else ''}: a quote is never closed, or a record is longer than {LONGEST_RECORD >> 20} MiB"
+        at_line = f", line {line[1]}" if line else ""
+        what = f"{place}{at_line}: a quote is never closed, or a record is longer than {LONGEST_RECORD >> 20} MiB"
         hint = "look for an unclosed quote"
     else:
         first = text.strip().splitlines()[0] if text.strip() else type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pz_core.contract.connector import ConnectorError
-from pz_core.contract.files.model import Connection, FileRead, ResolvedRead, SourceFile, file_list
+from pz_core.contract.files.model import Connection, FileRead, ResolvedRead, SourceFile, file_list, names
 from pz_core.values import duckdb_type, holds_exactly, quote_identifier
 
 
@@ -18,8 +18,8 @@ def resolve_parquet(connection: Connection, read: FileRead, files: Sequence[Sour
     """Look at the footers and write the SELECT.
 
     Raises:
-        ConnectorError: PZ0812 for a decimal of more than 38 digits or a value that a declared type cannot hold; PZ0353 for a
-            declared column that no file has, or a column whose types differ between files.
+        ConnectorError: PZ0812 for a decimal of more than 38 digits or a value that a declared type cannot hold; PZ0353
+            for a declared column that no file has, or a column whose types differ between files.
     """
     scan = parquet_scan(files)
     described = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()}
@@ -64,7 +64,7 @@ def _refuse_wide(connection: Connection, read: FileRead, files: Sequence[SourceF
     for name, precision, scale in rows:
         if name in wanted or read.columns is None:
             raise ConnectorError(
-                f"{read.subject}: column '{name}' is decimal({precision},{scale}) in {files[0].shown}; DuckDB holds 38 digits",
+                f"{read.subject}: column '{name}' is decimal({precision},{scale}) in {names(files)}; at most 38 fit",
                 code="PZ0812",
                 hint=f"write '{name}' with at most 38 digits or as text, or leave it out by declaring columns:",
             )
@@ -75,13 +75,15 @@ def _refuse_lossy_union(
 ) -> None:
     rows = connection.execute(
         f"SELECT name, list(DISTINCT duckdb_type ORDER BY duckdb_type) FROM parquet_schema({file_list(files)}) "
-        "WHERE duckdb_type IS NOT NULL AND coalesce(num_children, 0) = 0 GROUP BY name HAVING count(DISTINCT duckdb_type) > 1"
+        "WHERE duckdb_type IS NOT NULL AND coalesce(num_children, 0) = 0 "
+        "GROUP BY name HAVING count(DISTINCT duckdb_type) > 1"
     ).fetchall()
     for name, types in rows:
         kind = wanted.get(name)
         if kind is not None and not all(holds_exactly(kind, one) for one in types):
             raise ConnectorError(
-                f"{read.subject}: column '{name}' is {' and '.join(types)} in different files, which no one type holds exactly",
+                f"{read.subject}: column '{name}' is {' and '.join(types)} in different files, "
+                "which no one type holds exactly",
                 code="PZ0353",
                 hint=f"read the files apart, or write '{name}' with one type",
             )

@@ -47,8 +47,8 @@ def resolve(connection: Connection, read: FileRead, files: Sequence[SourceFile])
         files: at least one; text formats with their ``head``.
 
     Raises:
-        ConnectorError: the files cannot be read as asked; PZ0353 where names do not fit, PZ0812 where a value does not fit
-            its type, naming column and row.
+        ConnectorError: the files cannot be read as asked; PZ0353 where names do not fit, PZ0812 where a value does not
+            fit its type, naming column and row.
     """
     import duckdb
 

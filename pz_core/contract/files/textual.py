@@ -42,7 +42,7 @@ class TextSource:
     """Files that are read by one scan.
 
     Args:
-        columns: for every column of the read, the unquoted name of the field in the scan, ``None`` where these files lack it.
+        columns: for every column of the read, the name of its field in the scan, ``None`` where these files lack it.
         all_columns: every field of the scan.
         files: the files.
         scan: builds the table function.
@@ -73,16 +73,18 @@ def found_columns(
     tested = [(i, found_test(kind, f"k{i}", rules)) for i, kind in enumerate(proposed) if kind not in (None, "varchar")]
     failed: list[int] = []
     if tested:
-        counts = connection.execute(
-            f"SELECT {', '.join(f'count(*) FILTER (NOT {test})' for _, test in tested)} FROM {_rows(sources, [i for i, _ in tested])}"
-        ).fetchall()[0]
+        parts = ", ".join(f"count(*) FILTER (NOT {test})" for _, test in tested)
+        rows = _rows(sources, [i for i, _ in tested])
+        counts = connection.execute(f"SELECT {parts} FROM {rows}").fetchall()[0]
         failed = [i for (i, _), count in zip(tested, counts, strict=True) if count]
     made: dict[int, tuple[Kind, str]] = {}
     again = sorted({*failed, *(i for i, kind in enumerate(proposed) if kind in (None, "decimal"))})
     if again:
         for i, (settled, type_name) in _settle(connection, again, sources, rules, None).items():
             made[i] = (settled or "varchar", type_name)
-    return [made[i] if i in made else (kind or "varchar", found_type(kind or "varchar")) for i, kind in enumerate(proposed)]
+    return [
+        made[i] if i in made else (kind or "varchar", found_type(kind or "varchar")) for i, kind in enumerate(proposed)
+    ]
 
 
 def _propose(
@@ -180,9 +182,9 @@ def prove_contract(
         naive_count, aware = answer[len(tested) + 2 * at : len(tested) + 2 * at + 2]
         if naive_count and aware:
             raise ConnectorError(
-                f"{read.subject}: column '{words[i][0]}' mixes instants with a zone ({aware}) and without one ({naive_count})",
+                f"{read.subject}: column '{words[i][0]}' has instants with ({aware}) and without ({naive_count}) zone",
                 code="PZ0812",
-                hint="give every value its zone in the source, or declare the column varchar and convert it in the pipeline",
+                hint="give every value its zone, or declare the column varchar and convert it in the pipeline",
             )
 
 
@@ -209,7 +211,8 @@ def _first_place(connection: Connection, index: int, test: str, sources: Sequenc
     for source in sources:
         for file in source.files:
             types = dict.fromkeys(source.all_columns, "VARCHAR")
-            rows = f"SELECT {_field(source, index)} AS k{index}, row_number() OVER () AS pz_row FROM {source.scan((file,), types)}"
+            fields = f"{_field(source, index)} AS k{index}, row_number() OVER () AS pz_row"
+            rows = f"SELECT {fields} FROM {source.scan((file,), types)}"
             found = connection.execute(
                 f"SELECT pz_row FROM ({rows}) AS pz_numbered WHERE NOT {test} ORDER BY pz_row LIMIT 1"
             ).fetchall()

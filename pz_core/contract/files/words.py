@@ -1,8 +1,8 @@
 """Text to typed values in SQL: what counts as a value of a type, and how the text becomes one.
 
 Two grammars. A type that was *found* is strict: only texts in their plain form count, so ``007`` stays text and
-nothing is lost. A type that was *declared* takes what names exactly one value of it: ``007`` is seven, ``7.5`` is no ``bigint``.
-Every test is true for NULL.
+nothing is lost. A type that was *declared* takes what names exactly one value of it: ``007`` is seven, ``7.5`` is no
+``bigint``. Every test is true for NULL.
 """
 
 from __future__ import annotations
@@ -86,6 +86,17 @@ def _both(*tests: str | None) -> str:
     return "(" + " AND ".join(t for t in tests if t) + ")"
 
 
+def _timestamp_shape(text: str, pattern: str) -> str:
+    """The shape of a timestamp; the usual one is seen without a regular expression, and the cast proves its digits."""
+    usual = f"{text} LIKE '____-__-__ __:__:__' AND {text}[12] BETWEEN '0' AND '2' AND {text}[19] BETWEEN '0' AND '9'"
+    return _unless(usual, _matches(text, pattern))
+
+
+def _unless(easy: str, hard: str) -> str:
+    """True where the easy test holds, else the hard one, which DuckDB evaluates only for the rows that are left."""
+    return f"(CASE WHEN {easy} THEN true ELSE {hard} END)"
+
+
 def _casts(text: str, kind: str) -> str:
     return f"TRY_CAST({text} AS {kind}) IS NOT NULL"
 
@@ -96,7 +107,7 @@ def _casts(text: str, kind: str) -> str:
 def found_test(kind: Kind, column: str, rules: TextRules) -> str:
     """A test that a text is a value of a found type in its plain form."""
     text = rules.text(column)
-    return f"({text} IS NULL OR {_found_test(kind, text, rules)})"
+    return _unless(f"{text} IS NULL", _found_test(kind, text, rules))
 
 
 def _found_test(kind: Kind, text: str, rules: TextRules) -> str:
@@ -107,7 +118,7 @@ def _found_test(kind: Kind, text: str, rules: TextRules) -> str:
     if kind == "date":
         return _both(_matches(text, _DAY), _casts(text, "DATE"))
     if kind == "timestamp":
-        return _both(_matches(text, rf"{_DAY}([ T]{_CLOCK})?"), _casts(text, "TIMESTAMP"))
+        return _both(_timestamp_shape(text, rf"{_DAY}([ T]{_CLOCK})?"), _casts(text, "TIMESTAMP"))
     if kind == "timestamptz":
         return _both(_matches(text, rf"{_DAY}[ T]{_CLOCK}{_ZONE}"), _casts(text, "TIMESTAMPTZ"))
     if kind == "time":
@@ -118,7 +129,7 @@ def _found_test(kind: Kind, text: str, rules: TextRules) -> str:
 def _found_number(kind: Kind, number: str) -> str:
     if kind == "bigint":
         short = _matches(number, "0|-?[1-9][0-9]{0,17}")
-        return f"({short} OR coalesce(CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) = {number}, false))"
+        return _unless(short, f"coalesce(CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) = {number}, false)")
     if kind == "hugeint":
         return _matches(number, "0|-?[1-9][0-9]{0,37}")
     if kind == "double":
@@ -128,7 +139,7 @@ def _found_number(kind: Kind, number: str) -> str:
         exact = f"({digits} OR coalesce(CAST({value} AS VARCHAR) = {number}, false))"
         finite = f"coalesce(isfinite({value}), false)"
         plain = _both(_matches(number, _PLAIN_NUMBER), exact, finite, _no_underflow(number, value))
-        return f"({short} OR {plain} OR lower({number}) IN {_NOT_FINITE})"
+        return _unless(short, f"({plain} OR lower({number}) IN {_NOT_FINITE})")
     return _matches(number, r"-?(0|[1-9][0-9]{0,37})(\.[0-9]{1,37})?")
 
 
@@ -138,7 +149,7 @@ def _no_underflow(number: str, value: str) -> str:
 
 
 def found_extras(column: str, rules: TextRules) -> tuple[str, str, str, str]:
-    """Aggregates that settle a found type: texts, numbers that are finite, whole digits, and fraction digits at most."""
+    """Aggregates that settle a found type: texts, finite numbers, and the most whole and fraction digits."""
     text = rules.text(column)
     number = rules.number(text)
     finite = f"count({text}) FILTER (lower({text}) NOT IN {_NOT_FINITE})"
@@ -155,12 +166,14 @@ def found_type(kind: Kind, scale: int = 0) -> str:
 # --- declared types --------------------------------------------------------------------------------------------------
 
 _INTEGERS = ("smallint", "int", "bigint", "ubigint", "hugeint")
+#: So many digits fit whatever they are.
+_SAFE_DIGITS = {"smallint": 4, "int": 9, "bigint": 18, "ubigint": 19, "hugeint": 38}
 
 
 def declared_test(word: str, column: str, rules: TextRules) -> str:
     """A test that a text names exactly one value of a declared type."""
     text = rules.text(column)
-    return f"({text} IS NULL OR {_declared_test(word, text, rules)})"
+    return _unless(f"{text} IS NULL", _declared_test(word, text, rules))
 
 
 def _declared_test(word: str, text: str, rules: TextRules) -> str:
@@ -169,7 +182,8 @@ def _declared_test(word: str, text: str, rules: TextRules) -> str:
         return "true"
     if word in _INTEGERS:
         number = rules.number(text)
-        return _both(rules.spelled(text), _matches(number, r"[+-]?[0-9]+(\.0*)?"), _casts(_whole(number), kind))
+        hard = _both(_matches(number, r"[+-]?[0-9]+(\.0*)?"), _casts(_whole(number), kind))
+        return _both(rules.spelled(text), _unless(_matches(number, f"[0-9]{{1,{_SAFE_DIGITS[word]}}}"), hard))
     if word == "double":
         return _both(rules.spelled(text), _declared_double(rules.number(text)))
     if word.startswith("decimal"):
@@ -180,7 +194,7 @@ def _declared_test(word: str, text: str, rules: TextRules) -> str:
         return _both(f"({_matches(text, _DAY)} OR lower({text}) IN ('infinity', '-infinity'))", _casts(text, kind))
     if word == "timestamp":
         shape = rf"{_DAY}([ T]{_CLOCK}(Z|[+-]00(:00)?)?)?|-?infinity"
-        return _both(_matches(text, shape), _casts(text, kind))
+        return _both(_timestamp_shape(text, shape), _casts(text, kind))
     if word == "timestamptz":
         shape = rf"{_DAY}([ T]{_CLOCK}{_ZONE}?)?|-?infinity"
         return _both(_matches(text, shape), _casts(text, kind))
@@ -203,15 +217,20 @@ def _declared_double(number: str) -> str:
     whole = f"(NOT {_matches(number, '[+-]?[0-9]+')} OR length({number}) <= {_DOUBLE_DIGITS} OR {back})"
     finite = f"coalesce(isfinite({value}), false)"
     plain = _both(shape, finite, digits, whole, _no_underflow(number, value))
-    return f"({plain} OR lower({number}) IN {_NOT_FINITE})"
+    easy = _matches(number, r"-?[0-9]{1,8}(\.[0-9]{1,6})?")
+    return _unless(easy, f"({plain} OR lower({number}) IN {_NOT_FINITE})")
 
 
 def _declared_decimal(number: str, kind: str) -> str:
-    scale = int(kind[:-1].partition(",")[2])
+    width, scale = (int(part) for part in kind[len("DECIMAL(") : -1].split(","))
     plain = _matches(number, rf"[+-]?([0-9]+(\.[0-9]{{0,{scale}}}0*)?|\.[0-9]{{1,{max(scale, 1)}}}0*)")
     short = _matches(number, r"[+-]?[0-9]{1,9}(\.[0-9]{1,6})?[eE][+-]?[0-9]{1,2}")
     same = f"coalesce(CAST(TRY_CAST({number} AS {kind}) AS DOUBLE) = TRY_CAST({number} AS DOUBLE), false)"
-    return f"(({plain} OR ({short} AND {same})) AND {_casts(number, kind)})"
+    hard = f"(({plain} OR ({short} AND {same})) AND {_casts(number, kind)})"
+    if width == scale:
+        return hard
+    fraction = rf"(\.[0-9]{{1,{scale}}})?" if scale else ""
+    return _unless(_matches(number, rf"-?[0-9]{{1,{width - scale}}}{fraction}"), hard)
 
 
 def cast(kind: str, word: str, column: str, rules: TextRules) -> str:

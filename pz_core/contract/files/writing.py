@@ -15,7 +15,7 @@ _WIDEST = "99999999999999999999999999999999999999"
 def copy_options(file_format: Format, options: Mapping[str, Value]) -> str:
     """The options of DuckDB's COPY, without parentheses.
 
-    In csv NULL is an empty field and the empty text is ``""``; line ends are ``\\n``, the text is UTF-8 without a mark.
+    In csv NULL is an empty field and the empty text is ``""``; lines end in a newline, the text is UTF-8.
     """
     compression = str(options.get("compression", "snappy" if file_format == "parquet" else "none"))
     if file_format == "parquet":
@@ -54,7 +54,9 @@ def _parquet_column(column: Column) -> str:
         return name
     low = f"-{_WIDEST}" if column.type == "HUGEINT" else "0"
     fits = f"{name} IS NULL OR {name} BETWEEN {low}::{column.type} AND {_WIDEST}::{column.type}"
-    message = quote_literal(f"column '{column.name}' holds a whole number of more than 38 digits, which parquet cannot hold")
+    message = quote_literal(
+        f"column '{column.name}' holds a whole number of more than 38 digits, which parquet cannot hold"
+    )
     stop = refusal("PZ0812", message, quote_literal("cast it to varchar in the pipeline"))
     return f"CAST(CASE WHEN {fits} THEN {name} ELSE {stop} END AS DECIMAL(38,0)) AS {name}"
 
@@ -83,4 +85,5 @@ def _guarded_parquet() -> str:
     text = f"CAST({column} AS VARCHAR)"
     back = f"CAST(TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT) AS VARCHAR)"
     huge = f"typeof({column}) IN ('HUGEINT', 'UHUGEINT')"
-    return f"CASE WHEN {huge} AND {column} IS NOT NULL AND {back} IS DISTINCT FROM {text} THEN {stop} ELSE {column} END AS '\\0'"
+    changed = f"{column} IS NOT NULL AND {back} IS DISTINCT FROM {text}"
+    return f"CASE WHEN {huge} AND {changed} THEN {stop} ELSE {column} END AS '\\0'"

@@ -12,23 +12,21 @@ from collections.abc import Callable, Iterator
 import duckdb
 import pyarrow as pa
 
-from pz_core.contract.connector import ConnectorError, CursorBounds, NativeScan, Partition, Source
+from pz_core.contract.connector import ConnectorError, NativeScan, Partition, Source, resolved_scan
 from pz_core.contract.engine import Cancelled, Host, LandResult, LandTask, Stalls
 from pz_core.engines.duckdb import arrow
 from pz_core.engines.duckdb.channel import Readers, Stopped
+from pz_core.engines.duckdb.cursor import find_cursor, trim
 from pz_core.engines.duckdb.errors import counts_disagree, edge_error, foreign_error
 from pz_core.engines.duckdb.session import Session, Work, staged
 from pz_core.errors import PzError, PzErrors, Where
-from pz_core.values import CURSOR_TYPES, Column, quote_identifier, quote_literal
+from pz_core.values import Column, quote_identifier
 
 _PROGRESS_BATCHES = 10
+_STATEMENT_ROWS = 4 * arrow.MAX_BATCH_ROWS
+#: The type of a column of nothing but NULL, which a table holds as INTEGER; inside a STRUCT it may be a name instead.
+_NULL_TYPE = re.compile(r'"NULL"(?=[,)\[]|$)')
 _INCOMING = "pz_incoming"
-
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-#: Types that compare with a bound exactly; which of them a cursor may have is judged where the watermark is taken.
-_COMPARABLE = re.compile(
-    r"U?(?:TINY|SMALL|BIG|HUGE)?INT|U?INTEGER|DECIMAL\(.*\)|DATE|TIMESTAMP(?:_S|_MS|_NS| WITH TIME ZONE)?"
-)
 
 
 def subject_of(task: LandTask) -> str:
@@ -51,7 +49,7 @@ def land(session: Session, host: Host, batch_bytes: int, task: LandTask, work: W
         closing = ends.enter_context(_closing(source, subject, node))
         if task.tier == "native":
             with connector_faults(subject, node):
-                scan = source.native_scan(task.read)
+                scan = resolved_scan(source, task.read)
             if scan is not None:
                 return _native(session, task, work, scan)
         return _universal(source, closing, batch_bytes, task, work)
@@ -98,12 +96,13 @@ def _native(session: Session, task: LandTask, work: Work, scan: NativeScan) -> L
             if scan.rejects is not None:
                 _refuse_rejects(work, scan.rejects, subject, node)
             columns = work.columns(target)
-            trimmed = _trim(work, target, columns, task.read.bounds, subject, node)
+            trimmed = trim(work, target, columns, task, subject)
             _account(work, target, read, trimmed, subject, node)
+            found = find_cursor(work, target, columns, task, subject)
     except duckdb.Error as error:
         work.recognise(error)
         raise edge_error(error, subject, node) from error
-    return LandResult(read, read - trimmed, columns, trimmed, "native")
+    return LandResult(read, read - trimmed, columns, trimmed, "native", cursor=found)
 
 
 def _refuse_rejects(work: Work, sql: str, subject: str, node: str) -> None:
@@ -127,44 +126,6 @@ def _account(work: Work, target: str, read: int, trimmed: int, subject: str, nod
         raise counts_disagree(subject, node, read=read, trimmed=trimmed, staged=staged_rows)
 
 
-# --- bounds ----------------------------------------------------------------------------------------------------------
-
-
-def _trim(
-    work: Work, target: str, columns: tuple[Column, ...], bounds: CursorBounds | None, subject: str, node: str
-) -> int:
-    """Delete landed rows outside the bounds, and say how many; rows whose cursor is NULL stay.
-
-    A connector that honoured the bounds leaves nothing to delete, and looking costs one pass over one column.
-    """
-    if bounds is None or (bounds.lower is None and bounds.upper is None):
-        return 0
-    column = next((c for c in columns if c.name.casefold() == bounds.cursor.casefold()), None)
-    if column is None or not _COMPARABLE.fullmatch(column.type):
-        landed = "did not land" if column is None else f"landed as {column.type}"
-        raise PzError(
-            "PZ0505",
-            f"{subject}: cursor '{bounds.cursor}' {landed}; a cursor can be {', '.join(CURSOR_TYPES)}",
-            where=Where(node=node),
-            hint="declare the cursor in columns: with one of these types, or choose another column",
-        )
-    name = quote_identifier(column.name)
-    outside: list[str] = []
-    if bounds.lower is not None:
-        outside.append(f"{name} {'<' if bounds.lower_inclusive else '<='} {_bound(bounds.lower, bounds.type, column)}")
-    if bounds.upper is not None:
-        outside.append(f"{name} {'>' if bounds.upper_inclusive else '>='} {_bound(bounds.upper, bounds.type, column)}")
-    return work.count(f"DELETE FROM {target} WHERE {' OR '.join(outside)}")
-
-
-def _bound(text: str, word: str | None, column: Column) -> str:
-    """A bound as SQL. Numbers stay literals, so that a narrower column cannot round them."""
-    if _NUMBER.fullmatch(text):
-        return text
-    kinds = {"date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE"}
-    return f"CAST({quote_literal(text)} AS {kinds.get(word or '', column.type)})"
-
-
 # --- batches ---------------------------------------------------------------------------------------------------------
 
 
@@ -186,8 +147,9 @@ def _universal(source: Source, close: Callable[[], None], batch_bytes: int, task
             with connector_faults(subject, node):
                 ingest.run(readers)
             columns = work.columns(target)
-            trimmed = _trim(work, target, columns, task.read.bounds, subject, node)
+            trimmed = trim(work, target, columns, task, subject)
             _account(work, target, ingest.rows, trimmed, subject, node)
+            found = find_cursor(work, target, columns, task, subject)
     except Stopped as error:
         work.control.raise_if_cancelled()
         raise foreign_error(error, subject, node) from error
@@ -198,14 +160,14 @@ def _universal(source: Source, close: Callable[[], None], batch_bytes: int, task
         readers.close(close)
     channel = readers.channel
     stalls = Stalls(round(channel.producer_wait * 1000), round(channel.consumer_wait * 1000))
-    return LandResult(ingest.rows, ingest.rows - trimmed, columns, trimmed, "universal", stalls)
+    return LandResult(ingest.rows, ingest.rows - trimmed, columns, trimmed, "universal", stalls, cursor=found)
 
 
 class _Ingest:
-    """Takes batches out of the channel into the staging table, several at a time where they wait.
+    """Takes batches out of the channel into the staging table, small ones together: a statement has its price.
 
-    Each INSERT gets a table of batches that are already there. A stream would be simpler, but DuckDB hands streams to
-    an Arrow scanner that reads far ahead of it, and then memory is not bounded any more.
+    Each INSERT gets a table of batches that are there, of one row group or ``batch_bytes`` bytes. A stream would
+    be simpler, but DuckDB hands streams to an Arrow scanner that reads far ahead of it, and then memory is not bounded.
     """
 
     def __init__(self, work: Work, source: Source, task: LandTask, target: str, batch_bytes: int) -> None:
@@ -215,6 +177,9 @@ class _Ingest:
         self._target = target
         self._schema: pa.Schema | None = None
         self._batch_bytes = batch_bytes
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._held_bytes = 0
         self.rows = 0
         self._bytes = 0
         self._batches = 0
@@ -234,7 +199,8 @@ class _Ingest:
                     self._create(batch)
                 else:
                     arrow.refuse_other_shape(self._schema, batch.schema, subject)
-            self._insert(taken)
+                self._hold(batch)
+        self._insert()
         if self._schema is None:
             raise ConnectorError(
                 f"{subject}: the connector gave no batch, so that the columns are not known",
@@ -249,7 +215,8 @@ class _Ingest:
         enums = self._enums(batch.schema, columns) if any(map(arrow.holds_dictionary, batch.schema.types)) else {}
         # Never CREATE TABLE AS over an empty batch, and never INSERT one: DuckDB 1.5.5 then loses, without a word, the
         # rows of a later INSERT in the same transaction that fills a row group.
-        body = ", ".join(f"{quote_identifier(c.name)} {enums.get(c.name, c.type)}" for c in columns)
+        types = {c.name: _NULL_TYPE.sub("INTEGER", enums.get(c.name, c.type)) for c in columns}
+        body = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in types.items())
         self._work.run(f"CREATE OR REPLACE TABLE {self._target} ({body})")
 
     def _enums(self, schema: pa.Schema, columns: tuple[Column, ...]) -> dict[str, str]:
@@ -259,21 +226,33 @@ class _Ingest:
             return {}  # the text is right without it; only the narrower type is not known
         return arrow.enum_types(schema, columns, declared)
 
-    def _insert(self, batches: list[pa.RecordBatch]) -> None:
-        assert self._schema is not None
-        rows = sum(b.num_rows for b in batches)
-        if rows:
-            same = [b if b.schema.equals(self._schema) else b.rename_columns(self._schema.names) for b in batches]
-            for group in _of_one_schema(same):
-                self._work.cursor.register(_INCOMING, pa.Table.from_batches(group))
-                self._work.run(f"INSERT INTO {self._target} SELECT * FROM {_INCOMING}")
-            self._work.cursor.unregister(_INCOMING)
-        before = self._batches
-        self.rows += rows
-        self._bytes += sum(b.nbytes for b in batches)
-        self._batches += len(batches)
-        if before // _PROGRESS_BATCHES != self._batches // _PROGRESS_BATCHES:
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        """Keep a batch until there is enough for a statement."""
+        self._batches += 1
+        self._bytes += batch.nbytes
+        self.rows += batch.num_rows
+        if batch.num_rows:
+            rows, size = self._held_rows + batch.num_rows, self._held_bytes + batch.nbytes
+            if self._held and (rows > _STATEMENT_ROWS or size > self._batch_bytes):
+                self._insert()
+            self._held.append(batch)
+            self._held_rows += batch.num_rows
+            self._held_bytes += batch.nbytes
+            if self._held_rows >= _STATEMENT_ROWS or self._held_bytes >= self._batch_bytes:
+                self._insert()
+        if self._batches % _PROGRESS_BATCHES == 0:
             self._work.control.progress(self.rows, self._bytes, self._batches)
+
+    def _insert(self) -> None:
+        if not self._held or self._schema is None:
+            return
+        names = self._schema.names
+        same = [b if b.schema.names == names else b.rename_columns(names) for b in self._held]
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        for group in _of_one_schema(same):
+            self._work.cursor.register(_INCOMING, pa.Table.from_batches(group))
+            self._work.run(f"INSERT INTO {self._target} SELECT * FROM {_INCOMING}")
+        self._work.cursor.unregister(_INCOMING)
 
 
 def _of_one_schema(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
