@@ -92,7 +92,7 @@ def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: boo
     return Prepared(plan, effective, registry, run_id, started_at)
 
 
-def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_json: bool) -> int:
+def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_json: bool, advance: bool = True) -> int:
     """Execute a prepared run, report it, and give the exit code. Without a node there is no run.
 
     Args:
@@ -100,10 +100,19 @@ def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_jso
         fail_fast: stop at the first failed node.
         full_refresh: read as if nothing had been read before.
         as_json: events as NDJSON on stdout, the summary on stderr.
+        advance: move watermarks at the end.
     """
+    result = perform(prepared, fail_fast=fail_fast, full_refresh=full_refresh, as_json=as_json, advance=advance)
+    return 0 if result is None else result.exit_code
+
+
+def perform(
+    prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_json: bool, advance: bool = True
+) -> RunResult | None:
+    """Execute and report as :func:`carry_out` does, and give the result, ``None`` where there was nothing to run."""
     if not prepared.selected:
         output.note("there is nothing to run")
-        return 0
+        return None
     with before_any_node():
         from pz_core.run.execute import execute
 
@@ -118,9 +127,10 @@ def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_jso
             fail_fast=fail_fast,
             full_refresh=full_refresh,
             observers=observers,
+            advance=advance,
         )
     report(result, prepared, as_json=as_json)
-    return result.exit_code
+    return result
 
 
 def console(as_json: bool) -> Observer:

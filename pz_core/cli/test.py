@@ -30,4 +30,4 @@ def test(
 
     with before_any_node():
         prepared = prepare(project, vars_json, choose, narrow=expression is not None)
-    return carry_out(prepared, fail_fast=fail_fast, full_refresh=False, as_json=log_format == "json")
+    return carry_out(prepared, fail_fast=fail_fast, full_refresh=False, as_json=log_format == "json", advance=False)

@@ -14,7 +14,7 @@ from pz_core.errors import Problems, Where
 from pz_core.project.model import PipelineFile
 
 if TYPE_CHECKING:
-    from pz_core.compile.template import Rendered, WatermarkCall
+    from pz_core.compile.rendered import Rendered, WatermarkCall
 
 _ISLAND = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
 

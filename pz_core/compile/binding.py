@@ -11,7 +11,7 @@ from pz_core.errors import Problems, PzError, Where
 from pz_core.project.model import Project, ReadDeclaration, WriteDeclaration
 
 if TYPE_CHECKING:
-    from pz_core.compile.template import Rendered, SinkCall, SourceCall
+    from pz_core.compile.rendered import Rendered, SinkCall, SourceCall
     from pz_core.plugins import Registry
 
 #: A dataset or an output: connection and entity, as spelled.

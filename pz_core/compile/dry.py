@@ -149,7 +149,7 @@ class _Dry:
             self._unknown.add(node.id)
 
     def _with_typed_nulls(self, node: PipelineNode) -> str:
-        from pz_core.compile.template import sentinel
+        from pz_core.compile.rendered import sentinel
 
         sql = node.sql
         for parent in node.depends_on:

@@ -9,7 +9,7 @@ from pz_core.compile.sqltext import normalise, skip_blank
 from pz_core.errors import Problems
 
 if TYPE_CHECKING:
-    from pz_core.compile.template import Rendered, SinkCall
+    from pz_core.compile.rendered import Rendered, SinkCall
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SHAPE_HINT = (

@@ -134,13 +134,15 @@ def _canonical(sync: SyncConfig, kind: str, refuse: object) -> SyncConfig:
     made: dict[str, str | None] = {}
     for key in ("initial", "until"):
         text = getattr(sync, key)
+        if key == "until" and text == "now" and kind in CALENDAR_TYPES:
+            continue  # the start of each run; whether it lies above initial only the run can tell
         made[key] = None if text is None else canonical_cursor(kind, text)
         if text is not None and made[key] is None:
             refuse(
                 f"{key}: {text} is no value of cursor '{sync.cursor}' of type {kind}",
                 f"write {value_rule(kind)}",
             )
-    initial, until = made["initial"], made["until"]
+    initial, until = made["initial"], made.get("until")
     if initial is not None and until is not None and not later(kind, until, initial):
         refuse(
             f"until: {sync.until} does not lie above initial: {sync.initial}",

@@ -5,85 +5,39 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pz_core.compile.faults import Fault
 from pz_core.compile.model import RunConstants
+from pz_core.compile.rendered import (
+    RefCall,
+    Rendered,
+    SinkCall,
+    SourceCall,
+    WatermarkCall,
+    ephemeral_names,
+    sentinel,
+    sink_marker,
+)
 from pz_core.compile.scanner import Kind, normalise, scan
-from pz_core.errors import Notice, Problems, PzError, Where
+from pz_core.errors import Problems, PzError, Where
 from pz_core.plugins.registry import Registry
 from pz_core.project.declarations import read_declaration, write_declaration
-from pz_core.project.model import PipelineFile, Project, ReadDeclaration, WriteDeclaration
+from pz_core.project.model import PipelineFile, Project
 from pz_core.project.names import entity_fault, staging_relation
-from pz_core.values import Value, quote_literal
+from pz_core.values import Value
 
-
-@dataclass(frozen=True, slots=True)
-class SourceCall:
-    """A ``source()`` call; ``declaration`` is ``None`` where it has no options."""
-
-    connection: str
-    entity: str
-    declaration: ReadDeclaration | None
-    where: Where
-
-
-@dataclass(frozen=True, slots=True)
-class RefCall:
-    """A ``ref()`` call."""
-
-    name: str
-    where: Where
-
-
-@dataclass(frozen=True, slots=True)
-class SinkCall:
-    """A ``sink()`` call; ``marker`` is the text that it rendered."""
-
-    connection: str
-    entity: str
-    declaration: WriteDeclaration | None
-    where: Where
-    marker: str
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkCall:
-    """A ``watermark()`` call; ``sentinel`` is the quoted text that it rendered."""
-
-    connection: str
-    entity: str
-    where: Where
-    sentinel: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A pipeline as rendered, with its calls in the order in which they were made.
-
-    Args:
-        uses_run_constants: whether ``run_id`` or ``run_started_at`` was read.
-    """
-
-    pipeline: PipelineFile
-    text: str
-    sources: tuple[SourceCall, ...] = ()
-    refs: tuple[RefCall, ...] = ()
-    sinks: tuple[SinkCall, ...] = ()
-    watermarks: tuple[WatermarkCall, ...] = ()
-    uses_run_constants: bool = False
-    notices: tuple[Notice, ...] = ()
-
-
-def sentinel(connection: str, entity: str) -> str:
-    """The quoted text that stands for a dataset's watermark until it is known."""
-    return quote_literal(f"__pz_watermark__{connection}__{entity}__")
-
-
-def sink_marker(connection: str, entity: str) -> str:
-    """The text that stands for an output until the graph takes it off."""
-    return f"__pz_sink__{connection}__{entity}__"
+__all__ = [
+    "RefCall",
+    "Rendered",
+    "SinkCall",
+    "SourceCall",
+    "WatermarkCall",
+    "ephemeral_names",
+    "render",
+    "sentinel",
+    "sink_marker",
+]
 
 
 def render(
@@ -137,6 +91,8 @@ def render(
         tuple(scope.watermarks),
         scope.uses_run_constants,
         tuple(scope.problems.notices),
+        tuple(sorted(scope.variables)),
+        scope.reads_environment,
     )
 
 
@@ -161,6 +117,8 @@ class _Scope:
         self.sinks: list[SinkCall] = []
         self.watermarks: list[WatermarkCall] = []
         self.uses_run_constants = False
+        self.variables: set[str] = set()
+        self.reads_environment = False
         self._pipeline = pipeline
         self._project = project
         self._registry = registry
@@ -204,6 +162,7 @@ class _Scope:
         return f"__pz_cte__{name}" if name in self._ephemeral else f"staging.{name}"
 
     def _var(self, name: str, line: int) -> Any:
+        self.variables.add(name)
         if name not in self._project.vars:
             raise Fault(
                 f"there is no variable '{name}'",
@@ -214,6 +173,7 @@ class _Scope:
         return self._project.vars[name]
 
     def _env(self, name: str, line: int) -> str:
+        self.reads_environment = True
         if name not in self._project.env:
             hint = f"add {name} to the list under env: in project.yml, or read it with var() from vars:"
             raise Fault(f"env() may not read {name}: project.yml does not list it", line, code="PZ0103", hint=hint)
@@ -346,8 +306,3 @@ def _holds_none(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_holds_none(part) for part in value)
     return value is None
-
-
-def ephemeral_names(project: Project) -> frozenset[str]:
-    """Names of the pipelines that are inlined where they are read."""
-    return frozenset(p.name for p in project.pipelines if p.sidecar.materialization == "ephemeral")

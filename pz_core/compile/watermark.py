@@ -10,7 +10,7 @@ from pz_core.compile.comparisons import Comparison, Finder, Findings, Place
 from pz_core.compile.model import Incremental, WatermarkBound
 from pz_core.compile.sqlparse import UNKNOWN_LOCATION, NotParsed, Tree, parse, same
 from pz_core.compile.sqltokens import SqlTokens
-from pz_core.compile.template import WatermarkCall, sentinel
+from pz_core.compile.rendered import WatermarkCall, sentinel
 from pz_core.errors import Problems, Where
 from pz_core.project.model import SyncConfig
 from pz_core.values import CURSOR_TYPES, duckdb_type, is_type_word, quote_literal

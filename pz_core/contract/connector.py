@@ -90,13 +90,18 @@ class CursorBounds:
 class ReadHints:
     """What the one reader of a dataset needs. Ignoring hints is always correct.
 
+    Planned hints come from a query's text; an engine passes them through :func:`~pz_core.contract.hints.fitting_hints`
+    before a connector reads, so that a connector meets existing columns only.
+
     Args:
         columns: names to keep, ``None`` for all.
         predicate: a filter in DuckDB's SQL over the dataset's own columns.
+        needs: column of the predicate -> what it is compared with, words of :mod:`pz_core.contract.hints`.
     """
 
     columns: tuple[str, ...] | None = None
     predicate: str | None = None
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pz_core.compile.model import Graph, SinkNode, SourceNode
@@ -11,6 +11,7 @@ from pz_core.contract.engine import LandTask, NodeRef, Tier
 from pz_core.errors import Problems, PzError
 from pz_core.plan.connectors import Connectors
 from pz_core.plan.model import NodePlan
+from pz_core.plan.pushdown import Pushdown, pushdown_of
 from pz_core.plan.retries import retry_policy
 from pz_core.plan.specs import has_calendar_token, read_spec
 
@@ -28,6 +29,8 @@ class Context:
     connectors: Connectors
     problems: Problems
     executed: frozenset[str]
+    texts: dict[str, str] = field(default_factory=dict)
+    """What :func:`pushdown_of` keeps between two calls."""
 
     def refuse(self, node_id: str, error: PzError) -> PzError | None:
         """Keep a refusal with the node if it is local and the node is not executed, else add it to the plan's."""
@@ -67,16 +70,20 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
     """Plan a read; what is refused goes to the context."""
     refusal: PzError | None = None
     shape = declared_shape(node)
+    pushed = Pushdown()
     try:
         target: Any = context.connectors.target(node.connection)
         refuse_long_name(node, target, node.dataset)
         spec = read_spec(node, target)
         shape = _shape(context, node, target, spec)
         _refuse_unable(context, node, target, shape)
+        pushed = pushdown_of(context.graph, node, shape, target.capabilities, context.texts)
+        spec = replace(spec, hints=pushed.hints)
         tier, how = _tier(context, node, target, spec)
     except PzError as error:
         refusal = context.refuse(node.id, at_plan_time(error, node, node.dataset))
         spec, tier, how = ReadSpec(node.entity, node.options, node.columns), "universal", f"refused: {error.code}"
+        pushed = Pushdown()
     retry = None
     try:
         retry = retry_policy(context.graph.project, node)
@@ -89,6 +96,8 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         strategy="native_scan" if tier == "native" else "arrow_stream",
         reason=f"{how}; read={shape}",
         task=LandTask(NodeRef(node.id, node.name), node.relation, node.connection, node.connector, tier, spec),
+        columns_pushed=pushed.columns,
+        predicate_pushed=pushed.hints.predicate is not None,
         read_shape=shape,
         retry=retry,
         refusal=refusal,

@@ -93,6 +93,7 @@ def _load(root: Path, environ: Mapping[str, str], vars_json: str | None) -> Load
         plugins=identity.plugins,
         env=identity.env,
         vars={**identity.vars, **given},
+        outside_vars=identity.outside_vars | frozenset(given),
         engine=engine,
         retention=retention,
         state=state,

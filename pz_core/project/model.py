@@ -209,6 +209,7 @@ class Project:
     Args:
         env: names that ``env()`` may read.
         vars: project variables with ``--vars`` applied.
+        outside_vars: names of variables whose value came from the environment or from ``--vars``, not from a file.
         retention: ``keep_last``, ``None`` for ``off``.
     """
 
@@ -219,6 +220,7 @@ class Project:
     plugins: tuple[PackageRequirement, ...] = ()
     env: tuple[str, ...] = ()
     vars: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    outside_vars: frozenset[str] = frozenset()
     engine: EngineConfig = EngineConfig()
     retention: int | None = 10
     state: StateConfig = StateConfig()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pz_core.errors import Problems, Where
-from pz_core.project.interpolate import interpolate
+from pz_core.project.interpolate import interpolate, references
 from pz_core.project.model import PackageRequirement
 from pz_core.project.requirements import read_requirements, refuse_two_versions, satisfies, specifier
 from pz_core.project.retired import refuse_outputs
@@ -42,6 +42,7 @@ class Identity:
 
     Args:
         allowed: names of the packages that plugins may come from, ``None`` where the project lists none.
+        outside_vars: names of variables that the environment has a part in.
     """
 
     name: str = ""
@@ -52,6 +53,7 @@ class Identity:
     env: tuple[str, ...] = ()
     vars: Mapping[str, Value] = field(default_factory=dict, repr=False)
     on_source_drift: str = "ignore"
+    outside_vars: frozenset[str] = frozenset()
 
 
 def read_identity(block: Block, environ: Mapping[str, str], running: str, problems: Problems) -> Identity:
@@ -82,6 +84,7 @@ def read_identity(block: Block, environ: Mapping[str, str], running: str, proble
         reader.env(),
         reader.vars(environ),
         reader.drift(),
+        reader.outside_vars(),
     )
 
 
@@ -214,6 +217,12 @@ class _Reader:
             key: interpolate(entry.node, environ, path=f"vars.{key}", file=FILE, problems=self._problems)
             for key, entry in node.fields.items()
         }
+
+    def outside_vars(self) -> frozenset[str]:
+        node = self._block.get("vars")
+        if not isinstance(node, Block):
+            return frozenset()
+        return frozenset(key for key, entry in node.fields.items() if references(entry.node))
 
     def drift(self) -> str:
         node = self._block.get("on_source_drift")

@@ -49,7 +49,9 @@ def advance(graph: Graph, results: Sequence[NodeResult], watermarks: Watermarks,
             continue
         reason = _held_back(graph, node, result, by_id)
         if reason is not None:
-            notices.append(Notice("note", f"{node.dataset}: the watermark stays: {reason}", where=Where(node=node.name)))
+            notices.append(
+                Notice("note", f"{node.dataset}: the watermark stays: {reason}", where=Where(node=node.name))
+            )
             continue
         try:
             watermarks.advance(node.dataset, result.watermark, may_go_back=full_refresh)

@@ -97,7 +97,8 @@ def _evaluated(
         if found is not None:
             values.append((bound.op, found))
     kind = kind or next((_kind_of(value) for _, value in values), None)
-    floors, ceilings = [], []
+    floors: list[Bound] = []
+    ceilings: list[Bound] = []
     for op, value in values:
         assert kind is not None  # there is a value
         made = _as_bound(value, kind, op)
@@ -112,7 +113,11 @@ def _ask(expression: str) -> _Value | None:
 
     with _lock:
         if _connection is None:
-            config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "threads": "1"}
+            config: dict[str, Any] = {
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "threads": "1",
+            }
             _connection = duckdb.connect(":memory:", config=config)
             _connection.execute("SET TimeZone = 'UTC'")
         base = f"FROM (SELECT ({expression}) AS v)"
@@ -124,7 +129,8 @@ def _ask(expression: str) -> _Value | None:
             shown = "CASE WHEN isfinite(v) THEN CAST(epoch_us(v) AS VARCHAR) ELSE 'infinity' END"
         elif kind in ("DOUBLE", "FLOAT"):
             # Only what a decimal says exactly can be a bound.
-            shown = "CASE WHEN CAST(TRY_CAST(v AS DECIMAL(38,9)) AS DOUBLE) = v THEN CAST(v::DECIMAL(38,9) AS VARCHAR) END"
+            exact = "TRY_CAST(v AS DECIMAL(38,9))"
+            shown = f"CASE WHEN CAST({exact} AS DOUBLE) = v THEN CAST({exact} AS VARCHAR) END"
         else:
             shown = "CAST(v AS VARCHAR)"
         found = _connection.execute(f"SELECT {shown} {base}").fetchone()

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from pz_core.compile.model import Graph
+from pz_core.compile.model import Graph, SourceNode
 from pz_core.contract.engine import Engine, EngineSettings
 from pz_core.contract.events import (
     BreakerStateChanged,
@@ -22,20 +22,24 @@ from pz_core.contract.events import (
 )
 from pz_core.contract.observer import Observer
 from pz_core.errors import Notice, PzError, PzErrors
+from pz_core.plan.connectors import Connectors
 from pz_core.plan.model import Plan
 from pz_core.plugins import Registry
+from pz_core.run import advance as advancing
 from pz_core.run.breaker import Breaker, State
 from pz_core.run.bus import EventBus
 from pz_core.run.cancel import CancelToken, StopSignals, monotonic_ms
 from pz_core.run.faults import unexpected
 from pz_core.run.history import runs_dir
 from pz_core.run.host import RunHost
+from pz_core.run.incremental import IncrementalReads
 from pz_core.run.lock import RunLock
 from pz_core.run.nodes import NodeRunner
 from pz_core.run.results import FILE, NodeResult, ResultsFile
 from pz_core.run.retention import Sweep, retain
 from pz_core.run.runid import in_milliseconds, now_stamp
 from pz_core.run.scheduler import Outcome, Scheduler, Work
+from pz_core.run.state import Watermarks, open_state, state_notices
 
 EXIT_CODES = {"success": 0, "completed_with_failures": 1, "fatal": 3}
 #: How long the end of a run waits for its engine where a node was given up, in seconds.
@@ -54,6 +58,7 @@ class RunResult:
         errors: one for every failed node, and what else went wrong.
         swept: number of runs whose staging was removed, bytes freed, failures; ``None`` if there was nothing to do.
         duration_ms: of the whole run.
+        settled: datasets (``connection.entity``) whose watermark is where this run's read of them ended.
     """
 
     run_id: str
@@ -65,6 +70,7 @@ class RunResult:
     errors: tuple[PzError, ...] = ()
     swept: tuple[int, int, int] | None = None
     duration_ms: int = 0
+    settled: frozenset[str] = frozenset()
 
 
 def execute(
@@ -112,15 +118,20 @@ def execute(
     token = cancel or CancelToken()
     with StopSignals(token) if handle_signals else nullcontext():
         run = _Run(plan, effective, registry, run_id, started_at, fail_fast, observers, token)
+        run.full_refresh, run.advances = full_refresh, advance
+        run.open_state()
         try:
-            run.open()
-        except OSError as error:
-            run.withdraw()
-            raise unexpected(error) from error
-        try:
-            return run.carry_out()
+            try:
+                run.open()
+            except OSError as error:
+                run.withdraw()
+                raise unexpected(error) from error
+            try:
+                return run.carry_out()
+            finally:
+                run.lock.release()
         finally:
-            run.lock.release()
+            run.close_state()
 
 
 class _Run:
@@ -149,10 +160,42 @@ class _Run:
         self.errors: list[PzError] = []
         self.began = monotonic_ms()
         self.made = False
+        self.full_refresh, self.advances = False, True
+        self.watermarks: Watermarks | None = None
+        self.settled: frozenset[str] = frozenset()
 
     def _temp_base(self) -> Path:
         asked = self.project.engine.temp_directory
         return self.project.root / asked if asked else self.project.dot_pz / "tmp"
+
+    def open_state(self) -> None:
+        """Open the project's memory and read it, if the run needs it or the project says where it is.
+
+        Raises:
+            PzError: PZ0125, PZ0518, PZ0519, or a fault of the machine.
+        """
+        nodes = (node for node in self.graph.nodes if node.id in self.effective)
+        needed = any(isinstance(node, SourceNode) and node.incremental is not None for node in nodes)
+        if not (needed or self.project.state.declared):
+            return
+        backend = open_state(self.project.state, self.project.root, self.registry)
+        try:
+            self.watermarks = Watermarks(backend, self.run_id)
+        except OSError as error:
+            backend.close()
+            raise unexpected(error) from error
+        except BaseException:
+            backend.close()
+            raise
+        self.notices.extend(state_notices(backend))
+
+    def close_state(self) -> None:
+        """Close the project's memory; all that matters has been written by then."""
+        if self.watermarks is not None:
+            try:
+                self.watermarks.close()
+            except Exception:  # noqa: BLE001 - nothing depends on it any more
+                return
 
     def open(self) -> None:
         """Make and lock the run's directory."""
@@ -206,7 +249,7 @@ class _Run:
         return made
 
     def _dispatch(self, engine: Engine) -> tuple[Outcome, bool]:
-        runner = NodeRunner(self.plan, engine, self.run_id, self.bus.publish, self._breakers())
+        runner = NodeRunner(self.plan, engine, self.run_id, self.bus.publish, self._breakers(), self._reads())
         scheduler = self._scheduler(runner)
         fatal = False
         try:
@@ -217,6 +260,18 @@ class _Run:
             outcome = scheduler.surrender()
         self.notices.extend(runner.notices)
         return outcome, fatal
+
+    def _reads(self) -> IncrementalReads | None:
+        if self.watermarks is None:
+            return None
+        connectors = Connectors(self.project, self.registry)
+        return IncrementalReads(
+            self.graph,
+            self.watermarks,
+            full_refresh=self.full_refresh,
+            started_at=self.started_at,
+            capabilities=lambda connection: connectors.target(connection).capabilities,
+        )
 
     def _scheduler(self, runner: NodeRunner | None) -> Scheduler:
         works = []
@@ -281,6 +336,7 @@ class _Run:
                 error_message=result.error.message if result.error else None,
                 timings=result.timings,
                 provenance=result.provenance,
+                caught_up=result.caught_up,
                 accounting=result.accounting,
             )
         )
@@ -333,6 +389,7 @@ class _Run:
         self.notices.extend(self.bus.close())
         # 4. Dropped events of a remote store; 5. the summary: the caller's, from what is returned.
         # 6. Watermarks advance, dataset by dataset.
+        status = self._advance(outcome, status)
         # 7. Sync states advance, dataset by dataset.
         # 8. The terminal snapshot.
         finished = now_stamp()
@@ -347,7 +404,20 @@ class _Run:
             tuple(self.errors),
             None if swept.nothing else (len(swept.runs), swept.bytes_freed, len(swept.failed)),
             monotonic_ms() - self.began,
+            self.settled,
         )
+
+    def _advance(self, outcome: Outcome, status: str) -> str:
+        """Move the watermarks of all datasets whose outputs have committed, however the run ended."""
+        if self.watermarks is None or not self.advances:
+            return status
+        done = advancing.advance(self.graph, outcome.results, self.watermarks, full_refresh=self.full_refresh)
+        self.settled = done.settled
+        self.notices.extend(done.notices)
+        if done.error is None:
+            return status
+        self.errors.append(done.error)
+        return "completed_with_failures" if status == "success" else status
 
     def _durable(self, write: Any, status: str) -> str:
         try:

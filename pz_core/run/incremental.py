@@ -11,7 +11,7 @@ from typing import Any
 
 from pz_core.compile.cursors import cursor_family
 from pz_core.compile.model import Graph, Incremental, SourceNode
-from pz_core.compile.template import sentinel
+from pz_core.compile.rendered import sentinel
 from pz_core.compile.watermark import substitute
 from pz_core.contract.capabilities import Capabilities
 from pz_core.contract.engine import CursorFound, LandResult, LandTask

@@ -166,8 +166,8 @@ class NodeRunner:
                         node_id=node.id,
                         output=node.name,
                         keys=node.task.write.keys,
-                        duplicate_groups=warning.fields.get("duplicate_groups", 0),
-                        extra_rows=warning.fields.get("extra_rows", 0),
+                        duplicate_groups=warning.fields.get("duplicateGroups", 0),
+                        extra_rows=warning.fields.get("extraRows", 0),
                     )
                 )
             else:

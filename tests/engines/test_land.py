@@ -364,10 +364,11 @@ def test_a_column_of_nothing_but_null_lands_in_both_tiers(bench, fakes):
 def test_progress_is_told_every_ten_batches(bench, fakes):
     def read(_):
         for i in range(25):
-            yield numbers(122_880, i)
+            yield numbers(122_880, i * 122_880)
 
     bench.source(fakes.Source(parts=[read]))
     assert bench.land("universal").rows_staged == 25 * 122_880
+    assert bench.ask("SELECT count(*) FROM staging.src WHERE id <> rowid") == [(0,)]
     assert [s[2] for s in bench.control.seen] == [10, 20]
     assert bench.control.seen[0][0] == 10 * 122_880
 

@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-from pz_core.compile.model import Incremental
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.engine import (
     Cancelled,
@@ -21,7 +20,7 @@ from pz_core.contract.engine import (
 )
 from pz_core.errors import PzError, PzErrors
 from pz_core.plan.model import RetryPolicy
-from pz_core.project.model import BreakerSettings, EngineConfig
+from pz_core.project.model import BreakerSettings, EngineConfig, SyncConfig
 from pz_core.run.cancel import CancelToken
 from pz_core.run.execute import _Run
 from pz_core.run.lock import is_live
@@ -216,7 +215,7 @@ def test_warnings_become_events_and_notices(lab):
     lab.pipeline("b")
     lab.sink("out.b", "b", keys=["id"])
     warned = (
-        TaskWarning("PZ0522", "several rows of one key", {"duplicate_groups": 1, "extra_rows": 2}),
+        TaskWarning("PZ0522", "several rows of one key", {"duplicateGroups": 1, "extraRows": 2}),
         TaskWarning("PZ0524", "day or month"),
     )
     lab.actions["out.b"] = lambda task, control: DrainResult(2, 2, warnings=warned)
@@ -249,10 +248,10 @@ def test_progress_is_told_every_ten_batches(lab):
     assert [e.batches for e in lab.recorder.of("node_progress")] == [10, 20]
 
 
-def test_incremental_reads_fail_by_name_for_now(lab):
-    lab.source("a", incremental=Incremental("ts", "timestamp"))
+def test_change_capture_fails_by_name_for_now(lab):
+    lab.source("a", sync=SyncConfig("cdc"))
     (error,) = lab.run().errors
-    assert error.code == "PZ0501" and "incremental" in error.message and lab.calls == []
+    assert error.code == "PZ0501" and "change capture" in error.message and lab.calls == []
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

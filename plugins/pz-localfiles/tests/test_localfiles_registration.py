@@ -10,7 +10,8 @@ from pz_core.contract import RESERVED_CONNECTION_KEYS
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = "import sys, pz_localfiles as p; p.pz_connectors(); print([m for m in ('duckdb', 'pyarrow') if m in sys.modules])"
+    heavy = "[m for m in ('duckdb', 'pyarrow') if m in sys.modules]"
+    code = f"import sys, pz_localfiles as p; p.pz_connectors(); print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -88,7 +88,8 @@ def _both(*tests: str | None) -> str:
 
 def _timestamp_shape(text: str, pattern: str) -> str:
     """The shape of a timestamp; the usual one is seen without a regular expression, and the cast proves its digits."""
-    usual = f"{text} LIKE '____-__-__ __:__:__' AND {text}[12] BETWEEN '0' AND '2' AND {text}[19] BETWEEN '0' AND '9'"
+    digits = f"{text}[1] BETWEEN '0' AND '9' AND {text}[19] BETWEEN '0' AND '9'"
+    usual = f"{text} LIKE '____-__-__ __:__:__' AND {digits} AND {text}[12:13] < '24'"
     return _unless(usual, _matches(text, pattern))
 
 

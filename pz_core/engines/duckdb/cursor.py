@@ -93,8 +93,8 @@ def find_cursor(
     if row[0] is not None and text is None:
         raise PzError(
             "PZ0505",
-            f"{subject}: the greatest value of cursor '{column.name}' ({column.type}) is no day between the years 1 and "
-            "9999, so no later row could be above it",
+            f"{subject}: the greatest value of cursor '{column.name}' ({column.type}) is no day between the years 1 "
+            "and 9999, so no later row could be above it",
             where=Where(node=task.node.name),
             hint="leave such rows out at the source, or choose another column",
         )

@@ -18,11 +18,13 @@ from pz_core.engines.duckdb import arrow
 from pz_core.engines.duckdb.channel import Readers, Stopped
 from pz_core.engines.duckdb.cursor import find_cursor, trim
 from pz_core.engines.duckdb.errors import counts_disagree, edge_error, foreign_error
+from pz_core.engines.duckdb.hints import with_fitting_hints
 from pz_core.engines.duckdb.session import Session, Work, staged
 from pz_core.errors import PzError, PzErrors, Where
 from pz_core.values import Column, quote_identifier
 
 _PROGRESS_BATCHES = 10
+#: Rows of one INSERT: enough row groups to keep several threads busy.
 _STATEMENT_ROWS = 4 * arrow.MAX_BATCH_ROWS
 #: The type of a column of nothing but NULL, which a table holds as INTEGER; inside a STRUCT it may be a name instead.
 _NULL_TYPE = re.compile(r'"NULL"(?=[,)\[]|$)')
@@ -47,6 +49,8 @@ def land(session: Session, host: Host, batch_bytes: int, task: LandTask, work: W
         source = host.connector(task.connection).open_source()
     with contextlib.ExitStack() as ends:
         closing = ends.enter_context(_closing(source, subject, node))
+        with connector_faults(subject, node):
+            task = with_fitting_hints(session, source, task, work, subject)
         if task.tier == "native":
             with connector_faults(subject, node):
                 scan = resolved_scan(source, task.read)
@@ -166,7 +170,7 @@ def _universal(source: Source, close: Callable[[], None], batch_bytes: int, task
 class _Ingest:
     """Takes batches out of the channel into the staging table, small ones together: a statement has its price.
 
-    Each INSERT gets a table of batches that are there, of one row group or ``batch_bytes`` bytes. A stream would
+    Each INSERT gets a table of batches that are there, a few row groups or ``batch_bytes`` bytes. A stream would
     be simpler, but DuckDB hands streams to an Arrow scanner that reads far ahead of it, and then memory is not bounded.
     """
 
