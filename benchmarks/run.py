@@ -85,7 +85,10 @@ PAIRS = (
         "select id, n * 2 as n2, label, amount, at from {{ source('raw', 'rows', format: 'csv') }}\n",
         "",
         "copy (select id, n * 2 as n2, label, amount, at from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
-        ("select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'", "select count(*), sum(id), sum(n2) from 'raw.parquet'"),
+        (
+            "select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'",
+            "select count(*), sum(id), sum(n2) from 'raw.parquet'",
+        ),
     ),
     Pair(
         "csv_to_parquet_view",
@@ -93,7 +96,10 @@ PAIRS = (
         "select id, n * 2 as n2, label, amount, at from {{ source('raw', 'rows', format: 'csv') }}\n",
         "pipeline: p\nmaterialization: view\n",
         "copy (select id, n * 2 as n2, label, amount, at from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
-        ("select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'", "select count(*), sum(id), sum(n2) from 'raw.parquet'"),
+        (
+            "select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'",
+            "select count(*), sum(id), sum(n2) from 'raw.parquet'",
+        ),
     ),
     Pair(
         "parquet_aggregate",
@@ -144,7 +150,14 @@ def prove_equal(root: Path, pair: Pair) -> None:
 def bench_pair(pair: Pair, source: Path, runs: int) -> dict[str, float]:
     root = Path(tempfile.mkdtemp(prefix="pz-bench-"))
     try:
-        write(root, {"project.yml": "name: bench\nversion: 1.0.0\n", "connections.yml": CONNECTIONS, "pipelines/p.sql": pair.pipeline})
+        write(
+            root,
+            {
+                "project.yml": "name: bench\nversion: 1.0.0\n",
+                "connections.yml": CONNECTIONS,
+                "pipelines/p.sql": pair.pipeline,
+            },
+        )
         if pair.sidecar:
             write(root, {"pipelines/configs/p.yml": pair.sidecar})
         (root / "in").symlink_to(source)

@@ -31,8 +31,15 @@ def signature(function: Callable[..., Any]) -> str:
 def codes() -> str:
     from pz_core.codes import CODES
 
-    lines = ["# Codes\n", "`pz explain PZ0206` prints a row of this page.\n", "| code | severity | title | cause | what to do |", "| --- | --- | --- | --- | --- |"]
-    lines += [f"| {c.code} | {c.severity} | {cell(c.title)} | {cell(c.cause)} | {cell(c.remedy)} |" for c in CODES.values()]
+    lines = [
+        "# Codes\n",
+        "`pz explain PZ0206` prints a row of this page.\n",
+        "| code | severity | title | cause | what to do |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {c.code} | {c.severity} | {cell(c.title)} | {cell(c.cause)} | {cell(c.remedy)} |" for c in CODES.values()
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +81,10 @@ def events() -> str:
     from pz_core.contract import events as module
     from pz_core.contract.events import Event, camel
 
-    lines = ["# Events\n", "`--log-format json` prints one a line. All carry `event`, `at` (UTC) and `runId`; fields are only ever added.\n"]
+    lines = [
+        "# Events\n",
+        "`--log-format json` prints one a line. All carry `event`, `at` (UTC) and `runId`; fields are only ever added.\n",
+    ]
     kinds = [k for _, k in inspect.getmembers(module, inspect.isclass) if issubclass(k, Event) and k is not Event]
     for kind in sorted(kinds, key=lambda k: inspect.getsourcelines(k)[1]):
         name = Event.event.fget(object.__new__(kind))  # type: ignore[attr-defined]
@@ -91,7 +101,9 @@ def options_table(options: Any) -> str:
     for o in options.options:
         kind = f"{o.type}: {', '.join(o.choices)}" if o.choices else o.type
         default = "required" if o.required else (o.default or "")
-        lines.append(f"| `{o.name}` | {cell(kind)} | {cell(default)} | {cell(o.summary)}{' (a secret)' if o.secret else ''} |")
+        lines.append(
+            f"| `{o.name}` | {cell(kind)} | {cell(default)} | {cell(o.summary)}{' (a secret)' if o.secret else ''} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -99,17 +111,28 @@ def connectors() -> str:
     from pz_core.plugins import Registry
 
     registry = Registry()
-    lines = ["# Connectors\n", "Those that this repository brings. pz's own keys are in [configuration](../configuration.md).\n"]
+    lines = [
+        "# Connectors\n",
+        "Those that this repository brings. pz's own keys are in [configuration](../configuration.md).\n",
+    ]
     for name in registry.names("connector"):
         offer = registry.offer("connector", name)
         if offer is None or not offer.distribution.startswith("pz-connector-"):
             continue
         kind = registry.load("connector", name)
         caps = kind.capabilities
-        lines.append(f"## {name}\n\n{registry.registration('connector', name).summary} Package: `{offer.distribution}`.\n")
-        lines.append(f"Load modes: {', '.join(sorted(caps.load_modes)) or 'none'}. Schema policies: {', '.join(sorted(caps.schema_policies)) or 'none'}. ")
+        lines.append(
+            f"## {name}\n\n{registry.registration('connector', name).summary} Package: `{offer.distribution}`.\n"
+        )
+        lines.append(
+            f"Load modes: {', '.join(sorted(caps.load_modes)) or 'none'}. Schema policies: {', '.join(sorted(caps.schema_policies)) or 'none'}. "
+        )
         lines.append(f"Abilities: {', '.join(caps.flags())}.\n")
-        for title, options in (("Connection", kind.connection_options), ("Read", kind.read_options), ("Write", kind.write_options)):
+        for title, options in (
+            ("Connection", kind.connection_options),
+            ("Read", kind.read_options),
+            ("Write", kind.write_options),
+        ):
             lines.append(f"### {title}\n\n{options_table(options)}")
     return "\n".join(lines)
 
@@ -117,14 +140,16 @@ def connectors() -> str:
 def verbs() -> str:
     import click
 
-    from pz_core.cli.main import cli
+    from pz_core.cli.app import cli
 
     lines = ["# Verbs\n"]
     with click.Context(cli, info_name="pz") as context:
         for name in cli.list_commands(context):
             command = cli.get_command(context, name)
             assert command is not None
-            with click.Context(command, info_name=f"pz {name}", parent=None, terminal_width=100, max_content_width=100) as inner:
+            with click.Context(
+                command, info_name=f"pz {name}", parent=None, terminal_width=100, max_content_width=100
+            ) as inner:
                 lines.append(f"## pz {name}\n\n```text\n{textwrap.dedent(command.get_help(inner)).strip()}\n```\n")
     return "\n".join(lines)
 

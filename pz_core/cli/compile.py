@@ -21,7 +21,7 @@ def compile_(project: Path, vars_json: str | None, expression: str | None, as_js
     """Render the pipelines and write .pz/target/manifest.json and .pz/target/compiled/*.sql. Runs nothing."""
     from pz_core.compile.artifacts import write_target
 
-    graph, _ = open_graph(project, vars_json)
+    graph, _ = open_graph(project, vars_json, keep=True)
     selection = None
     if expression is not None:
         from pz_core.compile.select import select

@@ -51,7 +51,7 @@ def before_any_node() -> Iterator[None]:
 
 
 def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: bool) -> Prepared:
-    """Load, compile, check options, bind the SQL, select, plan. Leaves nothing behind.
+    """Load, compile, check options, bind the SQL, select, plan. Leaves no run behind.
 
     Args:
         project: directory of the project.
@@ -71,7 +71,7 @@ def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: boo
 
     now = datetime.now(UTC)
     run_id, started_at = mint(now), now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    graph, registry = open_graph(project, vars_json, RunConstants(run_id, started_at))
+    graph, registry = open_graph(project, vars_json, RunConstants(run_id, started_at), keep=True)
     # Options are checked for the chosen nodes alone, yet a wrong choice must not hide SQL that does not bind:
     # so the choice is made first and its refusal raised last.
     effective: frozenset[str] | None = None

@@ -44,7 +44,7 @@ def plan(
     from pz_core.plan.options import check_options
     from pz_core.plan.planner import make_plan
 
-    graph, registry = open_graph(project, vars_json)
+    graph, registry = open_graph(project, vars_json, keep=True)
     shown = executed = None
     if names or expression is not None or all_:
         from pz_core.compile.select import select, with_ancestors

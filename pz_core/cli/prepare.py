@@ -32,21 +32,31 @@ def open_project(project: Path, vars_json: str | None = None) -> Loaded:
 
 
 def open_graph(
-    project: Path, vars_json: str | None = None, constants: RunConstants | None = None
+    project: Path, vars_json: str | None = None, constants: RunConstants | None = None, *, keep: bool = False
 ) -> tuple[Graph, Registry]:
-    """Load and compile the project and tell the notices of both.
+    """Load and compile the project and tell the notices of both. What earlier compiles made is used again.
+
+    Args:
+        project: its directory.
+        vars_json: the text of ``--vars``.
+        constants: those of a run.
+        keep: keep what was made now for later compiles; for verbs that may write to ``.pz/target``.
 
     Raises:
         PzErrors: all faults of the first tier that has any.
     """
+    from pz_core.compile.cache import CompileCache
     from pz_core.compile.graph import compile_project
     from pz_core.compile.model import RunConstants
 
     loaded = open_project(project, vars_json)
+    cache = CompileCache.of(loaded)
     try:
-        graph = compile_project(loaded, constants=constants or RunConstants())
+        graph = compile_project(loaded, constants=constants or RunConstants(), cache=cache)
     except PzErrors as errors:
         raise PzErrors(errors.errors, _new(errors.notices, loaded.notices)) from errors
+    if keep:
+        cache.save()
     output.tell_notices(_new(graph.notices, loaded.notices))
     return graph, loaded.registry
 

@@ -32,6 +32,7 @@ VERBS: dict[str, Verb] = {
     "runs": Verb("pz_core.cli.runs:runs", "List past runs."),
     "connectors": Verb("pz_core.cli.connectors:connectors", "List the connectors that the project can use."),
     "plugins": Verb("pz_core.cli.plugins:plugins", "List the plugins that are installed."),
+    "state": Verb("pz_core.cli.state:state", "Look at what is remembered of datasets, or change it."),
     "clean": Verb("pz_core.cli.clean:clean", "Remove staging files of past runs."),
     "explain": Verb("pz_core.cli.explain:explain", "Explain an error code."),
     "completion": Verb("pz_core.cli.completion:completion", "Print a completion script for a shell."),

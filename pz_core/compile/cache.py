@@ -92,19 +92,18 @@ class CompileCache:
 
     def keep(self, rendered: Rendered, ephemeral: frozenset[str], *, neutral: bool) -> None:
         """Remember a render, unless it shows something that comes from outside the project's files or from a run."""
-        pipeline = rendered.pipeline
         if not self.may_keep(rendered, neutral=neutral):
             return
         try:
-            made = rendered_as_data(rendered, ephemeral)
-        except NotKept:
+            data = {
+                "key": _pipeline_key(rendered.pipeline),
+                "constants": rendered.uses_run_constants,
+                "variables": {name: self._value(name) for name in rendered.variables},
+                "made": rendered_as_data(rendered, ephemeral),
+            }
+        except (NotKept, ValueError, RecursionError):
             return
-        self._new[0][pipeline.name] = {
-            "key": _pipeline_key(pipeline),
-            "constants": rendered.uses_run_constants,
-            "variables": {name: self._value(name) for name in rendered.variables},
-            "made": made,
-        }
+        self._new[0][rendered.pipeline.name] = data
         self._changed = True
 
     def may_keep(self, rendered: Rendered, *, neutral: bool) -> bool:
@@ -126,6 +125,23 @@ class CompileCache:
 
     # --- watermarks --------------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def inference_key(
+        sql: str, pipeline: PipelineFile, calls: Sequence[WatermarkCall], datasets: Mapping[str, DatasetInfo]
+    ) -> str:
+        """Digest of all that an inference reads."""
+        spelled = [[c.connection, c.entity, c.where.file, c.where.line] for c in calls]
+        known = [
+            [
+                name,
+                info.relation,
+                None if info.columns is None else list(info.columns.items()),
+                None if info.sync is None else repr(info.sync),
+            ]
+            for name, info in datasets.items()
+        ]
+        return _digest(json.dumps([sql, pipeline.name, pipeline.file, spelled, known]))
+
     def inferred(self, pipeline: str, key: str) -> Inferred | None:
         """What the ``watermark()`` calls of a pipeline meant when all about them was the same."""
         data = self._old[1].get(pipeline)
@@ -142,7 +158,7 @@ class CompileCache:
         """Remember an inference without faults; the caller has asked :meth:`may_keep` of all that is in it."""
         try:
             made = inference_as_data(inferred)
-        except NotKept:
+        except (NotKept, RecursionError):
             return
         self._new[1][pipeline] = {"key": key, "made": made}
         self._changed = True
@@ -151,9 +167,10 @@ class CompileCache:
 
     def save(self) -> None:
         """Write what this compile used and made, if that is news. A place that cannot be written is no fault."""
-        if not self._changed and all(
-            new.keys() == old.keys() for new, old in zip(self._new, self._old, strict=True)
-        ):
+        for name, data in self._old[1].items():
+            if name in self._new[0]:
+                self._new[1].setdefault(name, data)  # of a run, which infers anew what shows its id
+        if not self._changed and all(new.keys() == old.keys() for new, old in zip(self._new, self._old, strict=True)):
             return
         try:
             body = json.dumps(self._new, separators=(",", ":"), allow_nan=False)
@@ -180,23 +197,6 @@ class CompileCache:
         if not isinstance(pipelines, dict) or not isinstance(inferences, dict):
             return nothing
         return pipelines, inferences
-
-
-def inference_key(
-    sql: str, pipeline: PipelineFile, calls: Sequence[WatermarkCall], datasets: Mapping[str, DatasetInfo]
-) -> str:
-    """Digest of all that an inference reads."""
-    spelled = [[c.connection, c.entity, c.where.file, c.where.line] for c in calls]
-    known = [
-        [
-            name,
-            info.relation,
-            None if info.columns is None else list(info.columns.items()),
-            None if info.sync is None else repr(info.sync),
-        ]
-        for name, info in datasets.items()
-    ]
-    return _digest(json.dumps([sql, pipeline.name, pipeline.file, spelled, known]))
 
 
 def stamp_of(registry: Registry) -> str:

@@ -22,23 +22,32 @@ from pz_core.compile.binding import (
     refuse_unknown_targets,
 )
 from pz_core.compile.flows import find_flows
+from pz_core.compile.inferred import DatasetInfo, Inferred
 from pz_core.compile.model import Graph, Incremental, RunConstants
 from pz_core.compile.nodes import Parts, make_nodes, outputs, refuse_collisions, warn_of_dead_ends
 from pz_core.compile.order import execution_order, loops
 from pz_core.compile.pairing import Upstream, check_pairing
 from pz_core.compile.prefix import split_insert
 from pz_core.compile.reads import Cursor, check_read, check_write
+from pz_core.compile.rendered import ephemeral_names
 from pz_core.errors import Problems, PzErrors, Where
+from pz_core.project.names import staging_relation
+from pz_core.values.collection import paused_collection
 
 if TYPE_CHECKING:
-    from pz_core.compile.template import Rendered
+    from pz_core.compile.cache import CompileCache
+    from pz_core.compile.rendered import Rendered
     from pz_core.plugins import Registry
     from pz_core.project import Loaded
     from pz_core.project.model import PipelineFile, Project
 
 
 def compile_project(
-    loaded: Loaded, *, environ: Mapping[str, str] | None = None, constants: RunConstants | None = None
+    loaded: Loaded,
+    *,
+    environ: Mapping[str, str] | None = None,
+    constants: RunConstants | None = None,
+    cache: CompileCache | None = None,
 ) -> Graph:
     """Render every pipeline and make the graph of nodes.
 
@@ -46,6 +55,8 @@ def compile_project(
         loaded: the project with its registry.
         environ: what ``env()`` reads, the process's environment by default.
         constants: ``run_id`` and ``run_started_at`` for templates; those of verbs that do not run by default.
+        cache: what earlier compiles made; asked first, and told what is made now. The graph is the same with and
+            without it.
 
     Returns:
         The graph, with the warnings and notes of all stages (those of loading are in ``loaded.notices``).
@@ -54,17 +65,27 @@ def compile_project(
         PzErrors: all faults of the first stage that has any.
     """
     made = constants or RunConstants()
-    return _Compiler(loaded.project, loaded.registry, os.environ if environ is None else environ, made).graph()
+    with paused_collection():
+        return _Compiler(
+            loaded.project, loaded.registry, os.environ if environ is None else environ, made, cache
+        ).graph()
 
 
 class _Compiler:
     def __init__(
-        self, project: Project, registry: Registry, environ: Mapping[str, str], constants: RunConstants
+        self,
+        project: Project,
+        registry: Registry,
+        environ: Mapping[str, str],
+        constants: RunConstants,
+        cache: CompileCache | None,
     ) -> None:
         self._project = project
         self._registry = registry
         self._environ = environ
         self._constants = constants
+        self._cache = cache
+        self._ephemeral = ephemeral_names(project)
         self._problems = Problems()
         self._strategies = Strategies(registry, self._problems)
 
@@ -85,7 +106,7 @@ class _Compiler:
         problems.raise_if_any()
         refuse_disagreeing_calls(rendered, problems)
         problems.raise_if_any()
-        sql, incremental = self._infer(pipelines, reads, cursors)
+        sql, incremental = self._infer(queries, pipelines, reads, cursors)
         problems.raise_if_any()
         stable, stable_reads, stable_writes = self._stable(queries)
         parts = Parts(
@@ -114,13 +135,10 @@ class _Compiler:
     # --- stages ------------------------------------------------------------------------------------------------------
 
     def _render_all(self) -> list[Rendered]:
-        from pz_core.compile.template import ephemeral_names
-
         made: list[Rendered] = []
-        names = ephemeral_names(self._project)
         for pipeline in sorted(self._project.pipelines, key=lambda p: p.name):
             try:
-                item = self._render(pipeline, self._constants, names)
+                item = self._render(pipeline, self._constants)
             except PzErrors as errors:
                 self._problems.add(errors)
             else:
@@ -129,17 +147,25 @@ class _Compiler:
         self._problems.raise_if_any()
         return made
 
-    def _render(self, pipeline: PipelineFile, constants: RunConstants, ephemeral: frozenset[str]) -> Rendered:
+    def _render(self, pipeline: PipelineFile, constants: RunConstants) -> Rendered:
+        cache = self._cache if "{" in pipeline.text else None  # without an island there is nothing to save
+        neutral = constants == RunConstants()
+        known = cache.rendered(pipeline, self._ephemeral, neutral=neutral) if cache is not None else None
+        if known is not None:
+            return known
         from pz_core.compile.template import render
 
-        return render(
+        made = render(
             pipeline,
             self._project,
             self._registry,
             environ=self._environ,
             constants=constants,
-            ephemeral=ephemeral,
+            ephemeral=self._ephemeral,
         )
+        if cache is not None:
+            cache.keep(made, self._ephemeral, neutral=neutral)
+        return made
 
     def _joint_batch(
         self,
@@ -164,32 +190,28 @@ class _Compiler:
         return cursors
 
     def _infer(
-        self, pipelines: Mapping[str, Assembled], reads: Mapping[Key, Read], cursors: Mapping[Key, Cursor]
+        self,
+        queries: Sequence[Query],
+        pipelines: Mapping[str, Assembled],
+        reads: Mapping[Key, Read],
+        cursors: Mapping[Key, Cursor],
     ) -> tuple[dict[str, str], dict[Key, Incremental]]:
         """The SQL that runs, and how each dataset is read incrementally: by YAML, or by SQL as inferred."""
         found = {
             key: Incremental(cursor.sync.cursor or "", cursor.type, cursor.sync) for key, cursor in cursors.items()
         }
         sql = {name: item.sql for name, item in pipelines.items()}
+        lasting = self._lasting(queries)
         for name, item in pipelines.items():
             if not item.watermarks:
                 continue
-            from pz_core.compile.watermark import DatasetInfo, infer
-            from pz_core.project.names import staging_relation
-
             infos = {
                 f"{key[0]}.{key[1]}": DatasetInfo(
                     key[0], key[1], staging_relation(*key), reads[key].declaration.columns, reads[key].declaration.sync
                 )
                 for key in item.sources
             }
-            inferred = infer(
-                item.sql,
-                pipeline=name,
-                where=Where(item.query.rendered.pipeline.file),
-                calls=item.watermarks,
-                datasets=infos,
-            )
+            inferred = self._inferred(item, infos, lasting)
             self._problems.errors.extend(inferred.problems.errors)
             self._problems.notices.extend(inferred.problems.notices)
             sql[name] = inferred.sql
@@ -199,6 +221,30 @@ class _Compiler:
                     found[key] = by_sql
         return sql, found
 
+    def _inferred(self, item: Assembled, infos: Mapping[str, DatasetInfo], lasting: frozenset[str]) -> Inferred:
+        pipeline = item.query.rendered.pipeline
+        shown = {item.name, *(ref.name for ref in item.query.rendered.refs if ref.name in self._ephemeral)}
+        cache = self._cache if shown <= lasting else None
+        key = ""
+        if cache is not None:
+            key = cache.inference_key(item.sql, pipeline, item.watermarks, infos)
+            known = cache.inferred(item.name, key)
+            if known is not None:
+                return known
+        from pz_core.compile.watermark import infer
+
+        made = infer(item.sql, pipeline=item.name, where=Where(pipeline.file), calls=item.watermarks, datasets=infos)
+        if cache is not None:
+            cache.keep_inferred(item.name, key, made)
+        return made
+
+    def _lasting(self, queries: Sequence[Query]) -> frozenset[str]:
+        """Names of the pipelines whose text may be kept; what inlines another one is judged by both."""
+        if self._cache is None:
+            return frozenset()
+        neutral = self._constants == RunConstants()
+        return frozenset(q.name for q in queries if self._cache.may_keep(q.rendered, neutral=neutral))
+
     def _stable(
         self, queries: Sequence[Query]
     ) -> tuple[dict[str, Assembled] | None, dict[Key, Read], dict[Key, Write]]:
@@ -206,16 +252,13 @@ class _Compiler:
         moving = [q for q in queries if q.rendered.uses_run_constants]
         if not moving or self._constants == RunConstants():
             return None, {}, {}
-        from pz_core.compile.template import ephemeral_names
-
-        names = ephemeral_names(self._project)
         made: list[Query] = []
         for query in queries:
             if not query.rendered.uses_run_constants:
                 made.append(query)
                 continue
             try:
-                item = self._render(query.rendered.pipeline, RunConstants(), names)
+                item = self._render(query.rendered.pipeline, RunConstants())
             except PzErrors as errors:
                 self._problems.add(errors)
                 continue

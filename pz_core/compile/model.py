@@ -23,7 +23,9 @@ class NodeKind(str, Enum):
     @property
     def manifest_word(self) -> str:
         """The word in ``manifest.json`` and ``pz ls``."""
-        return {"SourceLoad": "source_load", "Pipeline": "pipeline", "Check": "check", "SinkWrite": "sink_write"}[self.value]
+        return {"SourceLoad": "source_load", "Pipeline": "pipeline", "Check": "check", "SinkWrite": "sink_write"}[
+            self.value
+        ]
 
     @property
     def rank(self) -> int:

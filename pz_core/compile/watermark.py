@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pz_core.compile.comparisons import Comparison, Finder, Findings, Place
+from pz_core.compile.inferred import DatasetInfo, Inferred
 from pz_core.compile.model import Incremental, WatermarkBound
+from pz_core.compile.rendered import WatermarkCall, sentinel
 from pz_core.compile.sqlparse import UNKNOWN_LOCATION, NotParsed, Tree, parse, same
 from pz_core.compile.sqltokens import SqlTokens
-from pz_core.compile.rendered import WatermarkCall, sentinel
 from pz_core.errors import Problems, Where
-from pz_core.project.model import SyncConfig
 from pz_core.values import CURSOR_TYPES, duckdb_type, is_type_word, quote_literal
+
+__all__ = ["DatasetInfo", "Inferred", "infer", "literal", "substitute"]
 
 _SHAPE = (
     "write a plain column of the dataset, one of > >= < <=, and an expression with one watermark() and no column, "
@@ -23,38 +24,6 @@ _DUCKDB_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\s*\d+\s*(,\s*\d+\s*)?\))?(
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 #: How much of an expression a message shows.
 _EXCERPT = 120
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetInfo:
-    """What the rules need to know of a dataset that a pipeline reads.
-
-    Args:
-        relation: its relation in the schema ``staging``.
-        columns: the contract, ``None`` without one.
-        sync: the ``sync:`` block, ``None`` without one.
-    """
-
-    connection: str
-    entity: str
-    relation: str
-    columns: Mapping[str, str] | None = None
-    sync: SyncConfig | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """What a pipeline's ``watermark()`` calls mean.
-
-    Args:
-        sql: the text with a NULL guard around each recognised comparison; as it was if there is any fault.
-        incrementals: dataset (``connection.entity``) -> how it is read.
-        problems: all faults.
-    """
-
-    sql: str
-    incrementals: Mapping[str, Incremental]
-    problems: Problems
 
 
 def infer(

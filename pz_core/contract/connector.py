@@ -177,8 +177,8 @@ class Move:
 class NativeCopy:
     """A file that DuckDB writes by itself.
 
-    The engine makes the parent folders, runs ``COPY (projection over the relation) TO path (options)``, removes ``path``
-    if that fails, and only then carries out ``moves``.
+    The engine makes the parent folders, runs ``COPY (projection over the relation) TO path (options)``, removes
+    ``path`` if that fails, and only then carries out ``moves``.
 
     Args:
         path: where DuckDB writes: a temporary name beside the target where ``moves`` are given.
@@ -281,8 +281,8 @@ class WriteSession(Protocol):
 class SqlWriteSession(Protocol):
     """A session whose target is a table: rows are staged beside it, then a strategy's program runs, then commit.
 
-    ``staged`` and ``target`` are quoted names for use in :meth:`execute`; ``order`` is an expression over ``staged`` that
-    gives the order in which rows were written.
+    ``staged`` and ``target`` are quoted names for use in :meth:`execute`; ``order`` is an expression over ``staged``
+    that gives the order in which rows were written.
     """
 
     staged: str

@@ -123,7 +123,8 @@ class SourceDriftDetected(Event):
 class NodeCompleted(Event):
     """A node ended: ``success``, ``failed`` or ``skipped``; exactly one a node.
 
-    ``rows`` counts what the node produced (violations for a check). ``accounting`` says read, staged, written, rejected.
+    ``rows`` counts what the node produced (violations for a check). ``accounting`` says read, staged, written,
+    rejected.
     """
 
     node_id: str

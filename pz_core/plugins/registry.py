@@ -98,6 +98,13 @@ class Registry:
                 kind, _, name = point.partition(".")
                 yield Offer(kind, name, found.name, found.version, value, found.path, usable)
 
+    def version(self, distribution: str) -> str | None:
+        """Version of an installed distribution, plugin or not, ``None`` if there is none. Nothing is imported."""
+        with self._lock:
+            _ = self.offers
+            found = self._places.get(normalised(distribution))
+            return found[0].version if found else None
+
     # --- loading -------------------------------------------------------------------------------------------------
 
     def load(self, kind: Kind, name: str) -> Any:

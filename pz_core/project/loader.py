@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from pz_core.project.retired import refuse_directories
 from pz_core.project.sidecars import load_sidecars
 from pz_core.project.state_config import read_state, resolve_state
 from pz_core.project.yaml import Block, read_yaml
+from pz_core.values.collection import paused_collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +46,8 @@ def load_project(root: Path, *, environ: Mapping[str, str] | None = None, vars_j
     Raises:
         PzErrors: all faults of all files together, sorted by file and line.
     """
-    with _no_collection():
+    with paused_collection():
         return _load(root.resolve(), os.environ if environ is None else environ, vars_json)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the cyclic collector, which would look at a load's many live objects again and again.
-
-    That takes longer than the load itself.
-    """
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def _load(root: Path, environ: Mapping[str, str], vars_json: str | None) -> Loaded:

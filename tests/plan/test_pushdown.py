@@ -270,6 +270,9 @@ class Maker:
             f"{alias}.k not in (1, 2)",
             f"{alias}.k between {self.any('0', '1')} and {self.any('1', '2')}",
             f"{column} is {self.any('null', 'not null')}",
+            # True for a row that an outer join has filled up: the filters that must not go below one.
+            f"{alias}.k is null",
+            f"{alias}.b is distinct from 'a'",
             f"coalesce({alias}.k, 1) = 1",
             f"cast({alias}.b as int) = 1",
             f"10 // {alias}.k > 3",
