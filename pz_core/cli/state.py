@@ -236,7 +236,9 @@ def _show_one(admin: StateAdmin, key: str, as_json: bool) -> None:
         return
     lines = [key]
     if stored is not None:
-        head = f"  {stored.value or '-'} (cursor {stored.cursor or '-'}, {stored.type or '-'}, run {stored.run_id or '-'})"
+        head = (
+            f"  {stored.value or '-'} (cursor {stored.cursor or '-'}, {stored.type or '-'}, run {stored.run_id or '-'})"
+        )
         lines.append(head)
         if stored.flaw:
             lines.append(f"  runs cannot rely on it: {stored.flaw}")

@@ -26,10 +26,31 @@ class NodeRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Reuse:
+    """Rows that an earlier run has landed: to be copied instead of read again.
+
+    Args:
+        staging_path: absolute path of that run's own database file; nobody writes to it any more.
+        relation: name of the relation in its schema ``staging``.
+        rows: how many it must hold.
+    """
+
+    staging_path: str
+    relation: str
+    rows: int
+
+
+class NotReusable(Exception):
+    """The rows of an earlier run cannot be copied. Nothing of them is visible; the text says why, without a value."""
+
+
+@dataclass(frozen=True, slots=True)
 class LandTask:
     """Bring an entity's rows into ``staging.<relation>``.
 
     Args:
+        reuse: copy these rows and touch no connector, or raise :class:`NotReusable`. An engine that cannot copy lands
+            the rows as if this were not there, and its result says so (``reused``).
         slice: of an incremental read: what the relation must hold in the end, exactly, whatever the connector made of
             ``read.bounds``. The result then tells of the cursor, too.
     """
@@ -41,6 +62,7 @@ class LandTask:
     tier: Tier
     read: ReadSpec
     slice: CursorBounds | None = None
+    reuse: Reuse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +135,10 @@ class CursorFound:
 
 @dataclass(frozen=True, slots=True)
 class LandResult:
-    """Rows read from the place and rows staged; they differ only by what was trimmed (``trimmed``)."""
+    """Rows read from the place and rows staged; they differ only by what was trimmed (``trimmed``).
+
+    ``reused`` says that the rows are those of :class:`Reuse`, counted, and that no connector was touched.
+    """
 
     rows_read: int
     rows_staged: int
@@ -123,6 +148,7 @@ class LandResult:
     stalls: Stalls | None = None
     warnings: tuple[TaskWarning, ...] = ()
     cursor: CursorFound | None = None
+    reused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
