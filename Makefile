@@ -27,7 +27,7 @@ $(VENV)/.stamp: requirements/dev.txt requirements/demo.txt pyproject.toml $(wild
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'setting up $(VENV) (once, about a minute)'
 	@$(BIN)/python -m pip install -q --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/demo.txt
+	@$(BIN)/python -m pip install -q --no-deps --use-pep517 --require-hashes -r requirements/demo.txt
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation $(foreach p,$(PACKAGES),-e $(p))
 	@touch $@
 

@@ -6,6 +6,7 @@ Every fault that a user can cause or meet is a :class:`PzError` with a code of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -38,6 +39,46 @@ class Where:
         return (self.file or "", self.line or 0, self.node or "")
 
 
+#: Shorter texts, and numbers, stand in too many messages by chance to be looked for.
+_SHORTEST_WITHHELD = 4
+#: A text this long is taken out of longer words too.
+_SURE = 8
+_withheld: dict[str, str] = {}
+_withheld_pattern: list[re.Pattern[str]] = []
+
+
+def withhold(values: Mapping[str, str], *, afresh: bool = False) -> None:
+    """Name texts that no message may show: what came in from the environment, and secrets.
+
+    Every error and notice made from now on has the stand-in in the place of the text, whoever words it: a connector, a
+    driver and DuckDB do not know what they must not repeat.
+
+    Args:
+        values: text to stand-in, such as ``${PG_PASSWORD}``.
+        afresh: forget what was named before; another project is loaded.
+    """
+    if afresh:
+        _withheld.clear()
+    for text, shown in values.items():
+        if len(text) >= _SHORTEST_WITHHELD and not text.isdigit():
+            _withheld.setdefault(text, shown)
+    _withheld_pattern[:] = [re.compile("|".join(_bounded(text) for text in sorted(_withheld, key=len, reverse=True)))]
+
+
+def without_withheld(text: str) -> str:
+    """A text with stand-ins in the place of what :func:`withhold` named."""
+    if not _withheld or not text:
+        return text
+    return _withheld_pattern[0].sub(lambda match: _withheld[match[0]], text)
+
+
+def _bounded(text: str) -> str:
+    escaped = re.escape(text)
+    if len(text) >= _SURE:
+        return escaped
+    return rf"(?<![A-Za-z0-9_]){escaped}(?![A-Za-z0-9_])"
+
+
 def one_line(text: str) -> str:
     """Fold a text of several lines into one, so that an error stays on a line of its own."""
     return " ".join(part.strip() for part in text.splitlines() if part.strip())
@@ -63,11 +104,12 @@ class PzError(Exception):
         hint: str | None = None,
         cause: BaseException | None = None,
     ) -> None:
+        message = without_withheld(message)
         super().__init__(message)
         self.code = code
         self.message = message
         self.where = where or Where()
-        self.hint = hint
+        self.hint = None if hint is None else without_withheld(hint)
         self.cause = cause
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -126,6 +168,12 @@ class Notice:
     code: str | None = None
     where: Where = Where()
     hint: str | None = None
+
+    def __post_init__(self) -> None:
+        """Take out what may not be shown."""
+        object.__setattr__(self, "message", without_withheld(self.message))
+        if self.hint is not None:
+            object.__setattr__(self, "hint", without_withheld(self.hint))
 
     def render(self) -> str:
         """``warning PZ0208: …`` or ``note: …``, on one line."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pz_core.plan.model import Plan
     from pz_core.plugins import Registry
     from pz_core.run.execute import RunResult
+    from pz_core.run.reuse import TakenOver
 
 #: Chooses nodes of the graph.
 Choice = Callable[["Graph"], "frozenset[str]"]
@@ -92,7 +93,15 @@ def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: boo
     return Prepared(plan, effective, registry, run_id, started_at)
 
 
-def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_json: bool, advance: bool = True) -> int:
+def carry_out(
+    prepared: Prepared,
+    *,
+    fail_fast: bool,
+    full_refresh: bool,
+    as_json: bool,
+    advance: bool = True,
+    taken_over: TakenOver | None = None,
+) -> int:
     """Execute a prepared run, report it, and give the exit code. Without a node there is no run.
 
     Args:
@@ -101,21 +110,37 @@ def carry_out(prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_jso
         full_refresh: read as if nothing had been read before.
         as_json: events as NDJSON on stdout, the summary on stderr.
         advance: move watermarks at the end.
+        taken_over: what a retry has from the run before it.
     """
-    result = perform(prepared, fail_fast=fail_fast, full_refresh=full_refresh, as_json=as_json, advance=advance)
+    result = perform(
+        prepared,
+        fail_fast=fail_fast,
+        full_refresh=full_refresh,
+        as_json=as_json,
+        advance=advance,
+        taken_over=taken_over,
+    )
     return 0 if result is None else result.exit_code
 
 
 def perform(
-    prepared: Prepared, *, fail_fast: bool, full_refresh: bool, as_json: bool, advance: bool = True
+    prepared: Prepared,
+    *,
+    fail_fast: bool,
+    full_refresh: bool,
+    as_json: bool,
+    advance: bool = True,
+    taken_over: TakenOver | None = None,
 ) -> RunResult | None:
     """Execute and report as :func:`carry_out` does, and give the result, ``None`` where there was nothing to run."""
-    if not prepared.selected:
+    if not prepared.selected and not (taken_over and taken_over.carried):
         output.note("there is nothing to run")
         return None
     with before_any_node():
+        from pz_core.plan.artifacts import write_plan
         from pz_core.run.execute import execute
 
+        write_plan(prepared.plan)
         observers = [console(as_json), *plugin_observers(prepared.registry)]
     with stop_signals():
         result = execute(
@@ -128,6 +153,7 @@ def perform(
             full_refresh=full_refresh,
             observers=observers,
             advance=advance,
+            taken_over=taken_over,
         )
     report(result, prepared, as_json=as_json)
     return result

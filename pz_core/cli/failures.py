@@ -12,7 +12,7 @@ import click
 import click.utils
 
 from pz_core.cli import output
-from pz_core.errors import PzError, PzErrors
+from pz_core.errors import PzError, PzErrors, without_withheld
 from pz_core.render.stream import forget_stdout
 
 USAGE = 2
@@ -22,6 +22,8 @@ FATAL = 3
 _FATAL_CODES = frozenset({"PZ0500", "PZ0531", "PZ0532", "PZ0533"})
 _FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+#: A file stands where a folder is needed, or the other way round.
+_MISPLACED = frozenset({errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
 _SHARING_VIOLATIONS = frozenset({32, 33})
 
 
@@ -91,7 +93,7 @@ def _debug(error: BaseException) -> None:
     shown = error.cause if isinstance(error, PzError) else error
     if shown is not None:
         for line in "".join(traceback.format_exception(shown)).splitlines():
-            output.tell(line)
+            output.tell(without_withheld(line))
 
 
 def from_exception(error: BaseException) -> PzError:
@@ -105,10 +107,15 @@ def from_exception(error: BaseException) -> PzError:
             return known
     return PzError(
         "PZ0500",
-        f"internal error: {type(error).__name__}{_place(error)}",
+        f"internal error: {_kind(error)}{_place(error)}",
         hint="please report this; PZ_DEBUG=1 adds the stack trace",
         cause=error,
     )
+
+
+def _kind(error: BaseException) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    return type(error).__name__ if not number else f"{type(error).__name__} ({os.strerror(number)})"
 
 
 def _from_click(error: BaseException) -> bool:
@@ -129,6 +136,10 @@ def _of_machine(error: OSError) -> PzError | None:
     if error.errno in _DENIED:
         hint = "give this user the right to read and write there"
         return PzError("PZ0531", f"access denied to {path}", hint=hint, cause=error)
+    if error.errno in _MISPLACED:
+        message = f"{path} cannot be used: a file stands where a folder is needed, or a folder where a file is"
+        hint = "move away what stands there; pz makes .pz and the folders in it by itself"
+        return PzError("PZ0531", message, hint=hint, cause=error)
     if error.errno in _FULL:
         hint = "free some space or move the project; pz clean removes staging files of past runs"
         return PzError("PZ0532", f"no space left on the disk for {path}", hint=hint, cause=error)

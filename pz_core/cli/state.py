@@ -162,7 +162,10 @@ def _agreed(planned: Planned) -> bool:
         )
     for line in _lines(planned):
         output.tell(line)
-    return click.confirm("change it?", default=False, err=True)
+    try:
+        return click.confirm("change it?", default=False, err=True)
+    except click.Abort:
+        return False
 
 
 def _told(planned: Planned, as_json: bool, *, applied: bool) -> None:

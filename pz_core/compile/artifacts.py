@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from pz_core import __version__
 from pz_core.compile.model import Graph, Node, PipelineNode
 from pz_core.values.atomic import write_whole
+
+_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def compiled_text(node: PipelineNode) -> str:
@@ -24,24 +26,37 @@ def manifest_text(graph: Graph, selection: Collection[str] | None = None) -> str
         graph: the compiled project.
         selection: ids of the nodes to list, all by default.
     """
-    content = {
-        "project": graph.project.name,
-        "version": graph.project.version,
-        "generatedBy": f"pz-core {__version__}",
-        "nodes": [_entry(n) for n in graph.nodes if selection is None or n.id in selection],
-    }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    # Laid out by hand: json's own indenting encoder takes longer than all the rest of a compile.
+    nodes = [_entry(n) for n in graph.nodes if selection is None or n.id in selection]
+    lines = [
+        "{",
+        f'  "project": {_json(graph.project.name)},',
+        f'  "version": {_json(graph.project.version)},',
+        f'  "generatedBy": {_json(f"pz-core {__version__}")},',
+        f'  "nodes": {_list(nodes, "  ")}',
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def _entry(node: Node) -> dict[str, Any]:
-    return {
-        "id": node.id,
-        "kind": node.kind.manifest_word,
-        "name": node.name,
-        "dependsOn": sorted(node.depends_on),
-        "tags": list(node.tags) if isinstance(node, PipelineNode) else [],
-        "file": node.file if isinstance(node, PipelineNode) else node.where.file,
-    }
+def _entry(node: Node) -> str:
+    tags = node.tags if isinstance(node, PipelineNode) else ()
+    file = node.file if isinstance(node, PipelineNode) else node.where.file
+    return (
+        "{\n"
+        f'      "id": {_json(node.id)},\n'
+        f'      "kind": {_json(node.kind.manifest_word)},\n'
+        f'      "name": {_json(node.name)},\n'
+        f'      "dependsOn": {_list([_json(id) for id in sorted(node.depends_on)], "      ")},\n'
+        f'      "tags": {_list([_json(tag) for tag in tags], "      ")},\n'
+        f'      "file": {_json(file)}\n'
+        "    }"
+    )
+
+
+def _list(items: list[str], indent: str) -> str:
+    """A JSON list, one item a line."""
+    return "[" + ",".join(f"\n{indent}  {item}" for item in items) + f"\n{indent}]" if items else "[]"
 
 
 def write_target(graph: Graph, selection: Collection[str] | None = None) -> Path:
@@ -67,9 +82,10 @@ def write_target(graph: Graph, selection: Collection[str] | None = None) -> Path
         if selection is None or node.id in selection:
             _write(compiled / f"{node.name}.sql", compiled_text(node))
     known = {f"{node.name}.sql" for node in pipelines}
-    for old in compiled.glob("*.sql"):
-        if old.name not in known:
-            old.unlink(missing_ok=True)
+    with os.scandir(compiled) as entries:
+        gone = [entry.path for entry in entries if entry.name.endswith(".sql") and entry.name not in known]
+    for old in gone:
+        Path(old).unlink(missing_ok=True)
     _write(target / "manifest.json", manifest_text(graph, selection))
     return target
 
@@ -77,8 +93,9 @@ def write_target(graph: Graph, selection: Collection[str] | None = None) -> Path
 def _write(path: Path, text: str) -> None:
     # An unchanged file is left alone: most compiles change one pipeline of many.
     try:
-        if path.read_bytes() == text.encode():
-            return
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open costs as much again
+            if file.read() == text.encode():
+                return
     except OSError:
         pass
     write_whole(path, text)

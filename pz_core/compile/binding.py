@@ -160,7 +160,7 @@ def _refuse_disagreement(calls: Iterable[SourceCall], problems: Problems) -> Non
         if call.declaration is None:
             continue
         known = first.setdefault((call.connection, call.entity), call)
-        if _content(known) != _content(call):
+        if known is not call and _content(known) != _content(call):
             problems.error(
                 "PZ0341",
                 f"two source() calls declare {call.connection}.{call.entity} with different options; the other one "

@@ -82,11 +82,10 @@ class CompileCache:
                 return None
             # Kept even where it does not serve this time: the next compile may be without --vars, or no run.
             self._new[0][pipeline.name] = data
-            if data["constants"] and not neutral:
-                return None
             if any(self._value(name) != digest for name, digest in data["variables"].items()):
                 return None
-            return rendered_of(data["made"], pipeline, ephemeral)
+            made = rendered_of(data["made"], pipeline, ephemeral)
+            return None if made.uses_run_constants and not neutral else made
         except (NotKept, KeyError, TypeError, ValueError, AttributeError, IndexError):
             return None
 
@@ -97,7 +96,6 @@ class CompileCache:
         try:
             data = {
                 "key": _pipeline_key(rendered.pipeline),
-                "constants": rendered.uses_run_constants,
                 "variables": {name: self._value(name) for name in rendered.variables},
                 "made": rendered_as_data(rendered, ephemeral),
             }

@@ -14,6 +14,7 @@ from jinja2 import nodes
 from pz_core.compile.faults import Fault
 from pz_core.compile.limits import Budget, LimitReached
 from pz_core.compile.operations import arithmetic, is_list, is_number, kind_of, spell
+from pz_core.values.config import is_unicode
 
 FILTERS = ("join", "length", "lower", "upper")
 TESTS = ("defined", "in", "none")
@@ -105,6 +106,9 @@ class Evaluator:
         return rule(self, node)
 
     def _const(self, node: nodes.Const) -> Any:
+        if isinstance(node.value, str) and ("\0" in node.value or not is_unicode(node.value)):
+            what = "a text has an escape for a NUL character or for half of a character"
+            raise Fault(what, node.lineno, hint="write the text without it")
         return node.value
 
     def _name(self, node: nodes.Name) -> Any:

@@ -61,6 +61,8 @@ def rendered_of(data: Any, pipeline: PipelineFile, ephemeral: frozenset[str]) ->
     for name, _, inlined in refs:
         if (name in ephemeral) is not inlined:
             raise NotKept
+    if type(constants) is not bool:
+        raise NotKept
     return Rendered(
         pipeline,
         _text(text),

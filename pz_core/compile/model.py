@@ -23,14 +23,21 @@ class NodeKind(str, Enum):
     @property
     def manifest_word(self) -> str:
         """The word in ``manifest.json`` and ``pz ls``."""
-        return {"SourceLoad": "source_load", "Pipeline": "pipeline", "Check": "check", "SinkWrite": "sink_write"}[
-            self.value
-        ]
+        return _MANIFEST_WORDS[self]
 
     @property
     def rank(self) -> int:
         """Smaller goes first among ready nodes."""
-        return list(NodeKind).index(self)
+        return _RANKS[self]
+
+
+_MANIFEST_WORDS = {
+    NodeKind.SOURCE: "source_load",
+    NodeKind.PIPELINE: "pipeline",
+    NodeKind.CHECK: "check",
+    NodeKind.SINK: "sink_write",
+}
+_RANKS = {kind: rank for rank, kind in enumerate(NodeKind)}
 
 
 @dataclass(frozen=True, slots=True)

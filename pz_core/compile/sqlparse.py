@@ -51,7 +51,11 @@ def _serialized(sql: str) -> str:
     )
     with _lock:
         if _connection is None:
-            config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "threads": "1"}
+            config: dict[str, Any] = {
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "threads": "1",
+            }
             _connection = duckdb.connect(":memory:", config=config)
             _connection.execute("SET TimeZone = 'UTC'")
             _connection.execute("PRAGMA disable_optimizer")

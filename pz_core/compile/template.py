@@ -26,6 +26,7 @@ from pz_core.project.declarations import read_declaration, write_declaration
 from pz_core.project.model import PipelineFile, Project
 from pz_core.project.names import entity_fault, staging_relation
 from pz_core.values import Value
+from pz_core.values.config import is_unicode
 
 __all__ = [
     "RefCall",
@@ -180,6 +181,10 @@ class _Scope:
         if name not in self._environ:
             hint = "set it before pz starts"
             raise Fault(f"the environment variable {name} is not set", line, code="PZ0103", hint=hint)
+        if not is_unicode(self._environ[name]):
+            hint = f"set {name} to a text in UTF-8"
+            fault = f"the environment variable {name} holds bytes that are no UTF-8"
+            raise Fault(fault, line, code="PZ0103", hint=hint)
         return self._environ[name]
 
     def _watermark(self, connection: str, entity: str, line: int) -> str:

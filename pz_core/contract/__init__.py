@@ -6,39 +6,43 @@ One protocol a plugin kind: :class:`Connector`, :class:`Strategy`, :class:`Check
 
 from __future__ import annotations
 
-from pz_core.contract.capabilities import Capabilities, LoadMode
-from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery
-from pz_core.contract.connector import (
-    CheckReport,
-    ConnectionConfig,
-    Connector,
-    ConnectorError,
-    CursorBounds,
-    Move,
-    NativeCopy,
-    NativeScan,
-    NativeTarget,
-    Partition,
-    ReadHints,
-    ReadSpec,
-    Receipt,
-    ResolvingSource,
-    Setup,
-    Sink,
-    Source,
-    SqlWriteSession,
-    WriteSession,
-    WriteSpec,
-    resolved_scan,
-)
-from pz_core.contract.load import SCHEMA_POLICIES, Reconciled, reconcile
-from pz_core.contract.observer import Observer
-from pz_core.contract.options import RESERVED_CONNECTION_KEYS, Option, OptionSet, option_set
-from pz_core.contract.refusals import read_refusal, refusal
-from pz_core.contract.registration import API_VERSION, KINDS, Kind, Registration
-from pz_core.contract.secrets import Secret, reveal
-from pz_core.contract.state import StateBackend, StateEntry
-from pz_core.contract.strategy import LoadRequest, Probe, Strategy, StrategyTraits
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pz_core.contract.capabilities import Capabilities, LoadMode
+    from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery
+    from pz_core.contract.connector import (
+        CheckReport,
+        ConnectionConfig,
+        Connector,
+        ConnectorError,
+        CursorBounds,
+        Move,
+        NativeCopy,
+        NativeScan,
+        NativeTarget,
+        Partition,
+        ReadHints,
+        ReadSpec,
+        Receipt,
+        ResolvingSource,
+        Setup,
+        Sink,
+        Source,
+        SqlWriteSession,
+        WriteSession,
+        WriteSpec,
+        resolved_scan,
+    )
+    from pz_core.contract.load import SCHEMA_POLICIES, Reconciled, reconcile
+    from pz_core.contract.observer import Observer
+    from pz_core.contract.options import RESERVED_CONNECTION_KEYS, Option, OptionSet, option_set
+    from pz_core.contract.refusals import read_refusal, refusal
+    from pz_core.contract.registration import API_VERSION, KINDS, Kind, Registration
+    from pz_core.contract.secrets import Secret, reveal
+    from pz_core.contract.state import StateBackend, StateEntry
+    from pz_core.contract.strategy import LoadRequest, Probe, Strategy, StrategyTraits
 
 __all__ = [
     "API_VERSION",
@@ -91,3 +95,70 @@ __all__ = [
     "resolved_scan",
     "reveal",
 ]
+
+#: Where each name stands. A module is imported when a name of it is first asked for: every verb opens a project,
+#: which needs two of these, and most verbs need no more.
+_PLACES = {
+    "Capabilities": "capabilities",
+    "LoadMode": "capabilities",
+    "Check": "check",
+    "CheckDefinition": "check",
+    "CheckFault": "check",
+    "CheckQuery": "check",
+    "CheckReport": "connector",
+    "ConnectionConfig": "connector",
+    "Connector": "connector",
+    "ConnectorError": "connector",
+    "CursorBounds": "connector",
+    "Move": "connector",
+    "NativeCopy": "connector",
+    "NativeScan": "connector",
+    "NativeTarget": "connector",
+    "Partition": "connector",
+    "ReadHints": "connector",
+    "ReadSpec": "connector",
+    "Receipt": "connector",
+    "ResolvingSource": "connector",
+    "Setup": "connector",
+    "Sink": "connector",
+    "Source": "connector",
+    "SqlWriteSession": "connector",
+    "WriteSession": "connector",
+    "WriteSpec": "connector",
+    "resolved_scan": "connector",
+    "SCHEMA_POLICIES": "load",
+    "Reconciled": "load",
+    "reconcile": "load",
+    "Observer": "observer",
+    "RESERVED_CONNECTION_KEYS": "options",
+    "Option": "options",
+    "OptionSet": "options",
+    "option_set": "options",
+    "read_refusal": "refusals",
+    "refusal": "refusals",
+    "API_VERSION": "registration",
+    "KINDS": "registration",
+    "Kind": "registration",
+    "Registration": "registration",
+    "Secret": "secrets",
+    "reveal": "secrets",
+    "StateBackend": "state",
+    "StateEntry": "state",
+    "LoadRequest": "strategy",
+    "Probe": "strategy",
+    "Strategy": "strategy",
+    "StrategyTraits": "strategy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"pz_core.contract.{place}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

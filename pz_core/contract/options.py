@@ -10,6 +10,9 @@ from pz_core.values import Value
 
 OptionType = Literal["string", "integer", "number", "boolean", "list", "mapping", "any"]
 
+#: A longer text is cut in messages.
+_LONGEST_SHOWN = 60
+
 #: Keys of a connection that are pz's own; a connector that declares one is refused (PZ0345).
 RESERVED_CONNECTION_KEYS: tuple[str, ...] = ("connector", "entities", "max_concurrency", "rate_limit", "retry")
 
@@ -58,18 +61,23 @@ class Option:
             made["default"] = self.default
         return made
 
-    def fault(self, value: Value) -> str | None:
-        """What is wrong with a value, in words that follow the option's name; never the value of a secret."""
-        shown = "" if self.secret else f", got {value!r}"
+    def fault(self, value: Value, *, shown: bool = True) -> str | None:
+        """What is wrong with a value, in words that follow the option's name; never the value of a secret.
+
+        Args:
+            value: what the user wrote.
+            shown: whether it may stand in the message; a connection's may not, since it may hold a credential.
+        """
+        got = "" if self.secret else f", got {_shown(value) if shown else _kind(value)}"
         if not _fits(self.type, value):
-            return f"must be {_WORDS[self.type]}{shown}"
+            return f"must be {_WORDS[self.type]}{got}"
         if self.choices and str(value) not in self.choices:
-            return f"must be one of {', '.join(self.choices)}{shown}"
+            return f"must be one of {', '.join(self.choices)}{got}"
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if self.minimum is not None and value < self.minimum:
-                return f"must be at least {self.minimum}{shown}"
+                return f"must be at least {self.minimum}{got}"
             if self.maximum is not None and value > self.maximum:
-                return f"must be at most {self.maximum}{shown}"
+                return f"must be at most {self.maximum}{got}"
         return None
 
 
@@ -82,6 +90,22 @@ _WORDS: dict[str, str] = {
     "mapping": "a mapping",
     "any": "a value",
 }
+
+
+def _kind(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    return "a mapping" if isinstance(value, Mapping) else "a list"
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, str) and len(value) > _LONGEST_SHOWN:
+        return f"{value[:_LONGEST_SHOWN]!r}…"
+    return repr(value) if isinstance(value, (str, int, float)) else _kind(value)
 
 
 def _fits(kind: OptionType, value: Value) -> bool:
@@ -114,12 +138,15 @@ class OptionSet:
         """The option of that name, if it is declared."""
         return next((o for o in self.options if o.name == name), None)
 
-    def faults(self, values: Mapping[str, Value], *, known: Iterable[str] = ()) -> tuple[str, ...]:
+    def faults(
+        self, values: Mapping[str, Value], *, known: Iterable[str] = (), shown: bool = True
+    ) -> tuple[str, ...]:
         """Everything wrong with a mapping of values, one text a fault, each naming its option.
 
         Args:
             values: what the user wrote.
             known: further names that are no fault here (owned by pz or by a strategy).
+            shown: whether values may stand in the texts, as for :meth:`Option.fault`.
         """
         found: list[str] = []
         for option in self.options:
@@ -132,7 +159,7 @@ class OptionSet:
                 if name not in allowed:
                     found.append(f"unknown option '{name}'")
                 continue
-            fault = option_or_none.fault(value)
+            fault = option_or_none.fault(value, shown=shown)
             if fault:
                 found.append(f"option '{name}' {fault}")
         return tuple(found)

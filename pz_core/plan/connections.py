@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from pz_core.contract.connector import ConnectionConfig
 from pz_core.contract.options import Option, OptionSet
 from pz_core.contract.secrets import Secret
+from pz_core.errors import withhold
 from pz_core.plugins import Registry
 from pz_core.project.model import Project
 from pz_core.values import Value
@@ -29,7 +30,11 @@ def connection_config(project: Project, name: str, registry: Registry) -> Connec
     options: dict[str, Value | Secret] = {}
     for key, value in typed_options(target.connection_options, connection.config).items():
         option = target.connection_options.get(key)
-        options[key] = _wrapped(value) if option is not None and option.secret else value
+        if option is not None and option.secret:
+            withhold(dict.fromkeys(_texts(value), f"<{key}>"))
+            options[key] = _wrapped(value)
+        else:
+            options[key] = value
     return ConnectionConfig(name, connection.connector, options, str(project.root))
 
 
@@ -47,6 +52,17 @@ def _typed(option: Option | None, value: Value) -> Value:
     ):
         return str(value)
     return value
+
+
+def _texts(value: Value) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(cast(Value, item))
+    else:
+        yield str(value)
 
 
 def _wrapped(value: Value) -> Any:

@@ -70,7 +70,7 @@ class _Checker:
             return
         self._targets[name] = target
         subject = f"connection '{name}' ({described.connector})"
-        if self._faults(subject, target.connection_options, described.config, described.where):
+        if self._faults(subject, target.connection_options, described.config, described.where, shown=False):
             return
         if self._ask(subject, lambda: self._connectors.instance(name).validate(), described.where):
             self._sound.add(name)
@@ -127,6 +127,7 @@ class _Checker:
         where: Where,
         *,
         accepted: Sequence[str] | None = None,
+        shown: bool = True,
     ) -> bool:
         names = tuple(accepted) if accepted is not None else declared.names()
         unknown = [n for n in values if n not in names and n not in _PLANNERS_OWN]
@@ -134,7 +135,7 @@ class _Checker:
             self._problems.error(
                 "PZ0301", f"{subject}: unknown option '{name}'", where=where, hint=_accepted(names, near=name)
             )
-        others = declared.faults(values, known=values)
+        others = declared.faults(values, known=values, shown=shown)
         for fault in others:
             self._problems.error("PZ0301", f"{subject}: {fault}", where=where, hint=_accepted(names))
         return bool(unknown or others)

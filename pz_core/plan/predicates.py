@@ -186,5 +186,5 @@ def _literal(kind: str, info: dict[str, Any], value: Any) -> tuple[str, str]:
         scale = int(info.get("scale", 0))
         digits = str(abs(value)).rjust(scale + 1, "0")
         point = len(digits) - scale
-        return f"{'-' if value < 0 else ''}{digits[:point]}.{digits[point:]}", "decimal"
+        return f"{'-' if value < 0 else ''}{digits[:point]}.{digits[point:]}", f"DECIMAL({info['width']},{scale})"
     raise _No

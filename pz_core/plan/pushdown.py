@@ -100,14 +100,16 @@ def pushdown_of(
     if any(relation in text or _ASKS.search(text) for id, text in texts.items() if text and id != readers[0].id):
         return Pushdown()
     made = derive(readers[0].sql, node.relation, cursor=node.incremental.cursor if node.incremental else None)
+    # Whoever looks for columns that were added must see them.
+    pruned = able.column_pruning and graph.project.on_source_drift == "ignore"
     filtered = able.predicate_pushdown and not resumed and made.hints.predicate is not None
     return Pushdown(
         ReadHints(
-            made.hints.columns if able.column_pruning else None,
+            made.hints.columns if pruned else None,
             made.hints.predicate if filtered else None,
             made.hints.needs if filtered else {},
         ),
-        made.columns if able.column_pruning else None,
+        made.columns if pruned else None,
     )
 
 

@@ -94,7 +94,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         kind=node.kind.value,
         name=node.name,
         strategy="native_scan" if tier == "native" else "arrow_stream",
-        reason=f"{how}; read={shape}",
+        reason=f"{how}; read={shape}{_resuming(node)}",
         task=LandTask(NodeRef(node.id, node.name), node.relation, node.connection, node.connector, tier, spec),
         columns_pushed=pushed.columns,
         predicate_pushed=pushed.hints.predicate is not None,
@@ -102,6 +102,21 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         retry=retry,
         refusal=refusal,
     )
+
+
+def _resuming(node: SourceNode) -> str:
+    """What a reader should know of how an incremental read goes on."""
+    incremental = node.incremental
+    if incremental is None:
+        return ""
+    made = ""
+    if incremental.sync is not None and incremental.sync.max_window is not None:
+        end = f" until {incremental.sync.until}" if incremental.sync.until else ""
+        made = f" in windows of {incremental.sync.max_window}{end}"
+    floors = [bound for bound in incremental.bounds if bound.op.startswith(">")]
+    if all(bound.op == ">" for bound in floors):
+        made += f" (a row that comes later with the last {incremental.cursor} may be missed)"
+    return made
 
 
 def declared_shape(node: SourceNode) -> str:

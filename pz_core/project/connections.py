@@ -10,7 +10,7 @@ from pz_core.errors import Problems, Where
 from pz_core.plugins.registry import Registry
 from pz_core.project.blocks import Place, read_rate_limit, read_retry
 from pz_core.project.declarations import READ_KEYS, WRITE_KEYS, read_declaration, write_declaration
-from pz_core.project.interpolate import interpolate, references
+from pz_core.project.interpolate import interpolate, references, variables
 from pz_core.project.model import Connection, Entity, ReadDeclaration, WriteDeclaration
 from pz_core.project.names import entity_fault, is_name, legal_name
 from pz_core.project.retired import refuse_outputs
@@ -52,6 +52,16 @@ def load_connections(
         connection = _Reader(entry, environ, registry, problems).read()
         if connection is not None:
             made[name] = connection
+    return made
+
+
+def names_in(connections: Mapping[str, Connection]) -> set[str]:
+    """What messages call connections and what is in them: names, connectors, entities and the parts of these."""
+    made: set[str] = set()
+    for connection in connections.values():
+        made |= {connection.name, connection.connector}
+        for entity in connection.entities:
+            made |= {entity, *entity.split(".")}
     return made
 
 
@@ -133,6 +143,12 @@ class _Reader:
             retry,
             Where(FILE, self._entry.line),
             lines={key: entry.line for key, entry in block.fields.items()},
+            variables=frozenset(
+                name
+                for key, entry in block.fields.items()
+                if key not in RESERVED_CONNECTION_KEYS
+                for name in variables(entry.node)
+            ),
         )
 
     def _connector(self, block: Block) -> str:

@@ -6,11 +6,15 @@ What a variable brings in is taken as it is: it is not looked at again, by nobod
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from pz_core.errors import Problems, Where
+from pz_core.errors import Problems, Where, withhold
 from pz_core.project.yaml import Items, Node, Text, printed, typed
 from pz_core.values import Scalar, Value
+from pz_core.values.config import is_unicode
+
+#: Variables that hold credentials whatever the project reads.
+CREDENTIALS = ("PZ_STATE_CONNECTION_STRING", "PZ_STATE_TOKEN")
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -59,6 +63,24 @@ def references(node: Node, path: str = "") -> list[tuple[str, str, int]]:
     return found
 
 
+def variables(node: Node) -> set[str]:
+    """Names of the variables that a node refers to."""
+    return {reference[2:-1] for _, reference, _ in references(node)}
+
+
+def withhold_environment(names: Iterable[str], environ: Mapping[str, str], spare: Iterable[str]) -> None:
+    """Keep what variables brought into a project out of every message from now on.
+
+    Args:
+        names: of the variables that the project reads.
+        environ: the variables.
+        spare: names of things in the project: a message has to speak of them, whatever a variable holds.
+    """
+    kept = set(spare)
+    found = {environ[name]: f"${{{name}}}" for name in (*names, *CREDENTIALS) if name in environ}
+    withhold({text: shown for text, shown in found.items() if text not in kept}, afresh=True)
+
+
 def _scalar(node: Text, environ: Mapping[str, str], path: str, file: str, problems: Problems) -> Scalar:
     if "${" not in node.text:
         return node.value
@@ -73,6 +95,14 @@ def _scalar(node: Text, environ: Mapping[str, str], path: str, file: str, proble
                 f"{path} uses ${{{name}}}, and the environment variable {name} is not set",
                 where=Where(file, _line(node, match.start())),
                 hint=f"set {name}, or write $${{{name}}} if the text itself is meant",
+            )
+            return match[0]
+        if not is_unicode(environ[name]):
+            problems.error(
+                "PZ0103",
+                f"{path} uses ${{{name}}}, and the environment variable {name} holds bytes that are no UTF-8",
+                where=Where(file, _line(node, match.start())),
+                hint=f"set {name} to a text in UTF-8",
             )
             return match[0]
         return environ[name]

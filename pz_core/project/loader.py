@@ -12,8 +12,9 @@ from pz_core.errors import Notice, Problems, PzError, PzErrors, Where
 from pz_core.plugins.registry import Registry
 from pz_core.project import connections as connections_file
 from pz_core.project import project_file
-from pz_core.project.connections import load_connections
+from pz_core.project.connections import load_connections, names_in
 from pz_core.project.engine_config import read_engine, read_retention
+from pz_core.project.interpolate import withhold_environment
 from pz_core.project.model import Project, Sidecar
 from pz_core.project.pipelines import find_files, load_pipelines, warn_yaml
 from pz_core.project.project_file import read_identity, vars_from_json
@@ -68,6 +69,11 @@ def _load(root: Path, environ: Mapping[str, str], vars_json: str | None) -> Load
     pipelines = load_pipelines(root, found.sql, problems)
     names = frozenset(pipeline.name for pipeline in pipelines)
     sidecars = load_sidecars(root, found.sidecars, names, registry, problems)
+    withhold_environment(
+        (*identity.env, *identity.variables, *(v for c in (connections or {}).values() for v in c.variables)),
+        environ,
+        (*names, *names_in(connections or {})),
+    )
     problems.raise_if_any()
     project = Project(
         root=root,

@@ -160,6 +160,7 @@ class Connection:
 
     Args:
         lines: line of each key in ``connections.yml``.
+        variables: names of the environment variables that ``config`` was made with.
     """
 
     name: str
@@ -171,6 +172,7 @@ class Connection:
     retry: RetryConfig | None = None
     where: Where = Where()
     lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    variables: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,20 @@ def find_files(root: Path, problems: Problems) -> FoundFiles:
     sql: list[str] = []
     sidecars: list[str] = []
     seen: set[str] = set()
-    for folder, folders, files in os.walk(root / FOLDER, followlinks=True):
+
+    def unreadable(error: OSError) -> None:
+        if isinstance(error, FileNotFoundError):
+            return  # there is no folder, or it went away meanwhile
+        folder = Path(error.filename).relative_to(root).as_posix() if error.filename else FOLDER
+        what = error.strerror or type(error).__name__
+        problems.error(
+            "PZ0101",
+            f"the folder {folder} cannot be read: {what}",
+            where=Where(folder),
+            hint="make it a folder that this user can read, or move it out of the project",
+        )
+
+    for folder, folders, files in os.walk(root / FOLDER, followlinks=True, onerror=unreadable):
         real = os.path.realpath(folder)
         if real in seen:
             folders.clear()
@@ -120,5 +133,10 @@ def _read(root: Path, file: str, problems: Problems) -> str | None:
         problems.error(
             "PZ0104", f"{file} is not UTF-8 text", where=Where(file, line), hint="save the file with the encoding UTF-8"
         )
+        return None
+    nul = text.find("\0")
+    if nul >= 0:  # SQL ends there for DuckDB: what stands behind it would be lost without a word
+        where = Where(file, text.count("\n", 0, nul) + 1)
+        problems.error("PZ0104", f"{file} holds a NUL character", where=where, hint="remove it from the file")
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pz_core.errors import Problems, Where
-from pz_core.project.interpolate import interpolate, references
+from pz_core.project.interpolate import interpolate, references, variables
 from pz_core.project.model import PackageRequirement
 from pz_core.project.requirements import read_requirements, refuse_two_versions, satisfies, specifier
 from pz_core.project.retired import refuse_outputs
 from pz_core.project.shapes import did_you_mean, one_of, shown_node
 from pz_core.project.yaml import Block, Items, Text
 from pz_core.values import Value
+from pz_core.values.config import is_unicode
 
 FILE = "project.yml"
 KEYS = (
@@ -43,6 +44,7 @@ class Identity:
     Args:
         allowed: names of the packages that plugins may come from, ``None`` where the project lists none.
         outside_vars: names of variables that the environment has a part in.
+        variables: names of the environment variables that ``vars:`` was made with.
     """
 
     name: str = ""
@@ -54,6 +56,7 @@ class Identity:
     vars: Mapping[str, Value] = field(default_factory=dict, repr=False)
     on_source_drift: str = "ignore"
     outside_vars: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
 
 
 def read_identity(block: Block, environ: Mapping[str, str], running: str, problems: Problems) -> Identity:
@@ -85,6 +88,7 @@ def read_identity(block: Block, environ: Mapping[str, str], running: str, proble
         reader.vars(environ),
         reader.drift(),
         reader.outside_vars(),
+        reader.variables(),
     )
 
 
@@ -114,7 +118,11 @@ def vars_from_json(text: str, problems: Problems) -> dict[str, Value]:
         return refuse("is not JSON")
     if not isinstance(made, dict):
         return refuse("is not a JSON object")
+    if not is_unicode(made):
+        return refuse("holds an escape that is half a character")
     nulls = sorted(key for key, value in made.items() if _holds_null(value))
+    if _holds_nul(made):
+        return refuse("holds a NUL character")
     if nulls:
         return refuse(f"holds null in {one_of(nulls)}; a variable has a value")
     return made
@@ -122,6 +130,14 @@ def vars_from_json(text: str, problems: Problems) -> dict[str, Value]:
 
 class _RefusedJsonError(Exception):
     """JSON that would be read in a way that surprises."""
+
+
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any("\0" in k or _holds_nul(v) for k, v in value.items())
+    if isinstance(value, list):
+        return any(_holds_nul(v) for v in value)
+    return isinstance(value, str) and "\0" in value
 
 
 def _holds_null(value: Any) -> bool:
@@ -217,6 +233,10 @@ class _Reader:
             key: interpolate(entry.node, environ, path=f"vars.{key}", file=FILE, problems=self._problems)
             for key, entry in node.fields.items()
         }
+
+    def variables(self) -> frozenset[str]:
+        node = self._block.get("vars")
+        return frozenset() if node is None else frozenset(variables(node))
 
     def outside_vars(self) -> frozenset[str]:
         node = self._block.get("vars")

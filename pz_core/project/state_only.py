@@ -9,8 +9,9 @@ from pathlib import Path
 from pz_core.errors import Problems, Where
 from pz_core.plugins.registry import Registry
 from pz_core.project import project_file
-from pz_core.project.connections import load_connections
+from pz_core.project.connections import load_connections, names_in
 from pz_core.project.engine_config import read_retention
+from pz_core.project.interpolate import withhold_environment
 from pz_core.project.loader import open_project_file
 from pz_core.project.model import StateConfig
 from pz_core.project.state_config import read_state, resolve_state
@@ -44,6 +45,8 @@ def load_state_config(root: Path, environ: Mapping[str, str] | None = None) -> t
     state = read_state(entry, project_file.FILE, environ, registry, problems)
     name = state.settings.get("connection")
     connections = load_connections(root, environ, registry, problems, only=name) if isinstance(name, str) else {}
+    variables = [v for c in (connections or {}).values() for v in c.variables]
+    withhold_environment(variables, environ, names_in(connections or {}))
     resolve_state_place = Where(project_file.FILE, None if entry is None else entry.line)
     state = resolve_state(state, connections, environ, resolve_state_place, problems)
     problems.raise_if_any()

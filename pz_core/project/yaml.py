@@ -29,6 +29,9 @@ _TEXT = "text"
 _TEXT_TAGS = (_TEXT, "tag:yaml.org,2002:str")
 _COLLECTION_TAGS = (_PLAIN, _TEXT, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
+#: A NUL ends a text early wherever C reads it, DuckDB's parser included: the rest would be lost without a word.
+_NUL = ("a text has an escape for a NUL character", "write the text without it")
+
 _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
 _FLOAT = re.compile(r"-?(?:(?:0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|-?(?:0|[1-9][0-9]*)[eE][-+]?[0-9]+")
 _SPECIAL = {".inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
@@ -348,6 +351,8 @@ class _Builder:
 
     def _scalar(self, node: ScalarNode) -> Text:
         tag, style = node.tag, node.style
+        if "\0" in node.value:
+            raise self._fault(node, *_NUL)
         if tag != _PLAIN and tag not in _TEXT_TAGS:
             raise self._tagged(node)
         return Text(node.start_mark.line + 1, node.value, tag == _PLAIN and not style, style == "|")
@@ -360,6 +365,8 @@ class _Builder:
             if not isinstance(key, ScalarNode):
                 raise self._fault(key, "a key is a list or a mapping", "quote a text that begins with { or [")
             name = key.value
+            if "\0" in name:
+                raise self._fault(key, *_NUL)
             if key.tag not in _TEXT_TAGS:
                 if key.tag != _PLAIN:
                     raise self._tagged(key)

@@ -23,11 +23,13 @@ class Advanced:
         settled: datasets whose candidate is now, or already was, what is stored.
         notices: datasets that stay where they are, and why.
         error: PZ0527, if rows were delivered and a watermark could not be stored.
+        not_stored: the datasets of which PZ0527 speaks.
     """
 
     settled: frozenset[str] = frozenset()
     notices: tuple[Notice, ...] = ()
     error: PzError | None = None
+    not_stored: tuple[str, ...] = ()
 
 
 def advance(graph: Graph, results: Sequence[NodeResult], watermarks: Watermarks, *, full_refresh: bool) -> Advanced:
@@ -58,7 +60,8 @@ def advance(graph: Graph, results: Sequence[NodeResult], watermarks: Watermarks,
             settled.add(node.dataset)
         except Exception as error:  # noqa: BLE001 - a backend can raise anything; the other datasets still advance
             faults.append((node.dataset, unexpected(error)))
-    return Advanced(frozenset(settled), tuple(notices), _not_stored(faults))
+    failed = tuple(dataset for dataset, _ in faults)
+    return Advanced(frozenset(settled), tuple(notices), _not_stored(faults), failed)
 
 
 def _held_back(graph: Graph, source: SourceNode, result: NodeResult, by_id: dict[str, NodeResult]) -> str | None:
@@ -72,7 +75,7 @@ def _held_back(graph: Graph, source: SourceNode, result: NodeResult, by_id: dict
             return f"its output {sink.name} was not part of this run"
         if done.status != "success":
             return f"its output {sink.name} {'failed' if done.status == 'failed' else 'was skipped'}"
-        if done.provenance == "carried_forward" and result.provenance != "reused":
+        if done.provenance == "carried_forward" and result.provenance not in ("reused", "carried_forward"):
             return f"its output {sink.name} has the rows of an earlier run, and the read was made anew"
     return None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from pz_core.compile.model import Graph, SourceNode
+from pz_core.compile.model import Graph
 from pz_core.contract.engine import Engine, EngineSettings
 from pz_core.contract.events import (
     BreakerStateChanged,
@@ -22,7 +22,6 @@ from pz_core.contract.events import (
 )
 from pz_core.contract.observer import Observer
 from pz_core.errors import Notice, PzError, PzErrors
-from pz_core.plan.connectors import Connectors
 from pz_core.plan.model import Plan
 from pz_core.plugins import Registry
 from pz_core.run import advance as advancing
@@ -32,14 +31,14 @@ from pz_core.run.cancel import CancelToken, StopSignals, monotonic_ms
 from pz_core.run.faults import unexpected
 from pz_core.run.history import runs_dir
 from pz_core.run.host import RunHost
-from pz_core.run.incremental import IncrementalReads
 from pz_core.run.lock import RunLock
+from pz_core.run.memory import RunMemory
 from pz_core.run.nodes import NodeRunner
 from pz_core.run.results import FILE, NodeResult, ResultsFile
 from pz_core.run.retention import Sweep, retain
+from pz_core.run.reuse import TakenOver
 from pz_core.run.runid import in_milliseconds, now_stamp
 from pz_core.run.scheduler import Outcome, Scheduler, Work
-from pz_core.run.state import Watermarks, open_state, state_notices
 
 EXIT_CODES = {"success": 0, "completed_with_failures": 1, "fatal": 3}
 #: How long the end of a run waits for its engine where a node was given up, in seconds.
@@ -86,6 +85,7 @@ def execute(
     handle_signals: bool = True,
     cancel: CancelToken | None = None,
     advance: bool = True,
+    taken_over: TakenOver | None = None,
 ) -> RunResult:
     """Run the selected nodes and all that they depend on.
 
@@ -101,6 +101,7 @@ def execute(
         handle_signals: let the first SIGINT, SIGTERM or SIGHUP stop the run in order, the second end the process.
         cancel: a token to stop the run by; one of its own without it.
         advance: move watermarks at the end; a run that only looks leaves them.
+        taken_over: what a retry has from the run before it.
 
     Returns:
         The result; a node that fails is no exception.
@@ -118,8 +119,8 @@ def execute(
     token = cancel or CancelToken()
     with StopSignals(token) if handle_signals else nullcontext():
         run = _Run(plan, effective, registry, run_id, started_at, fail_fast, observers, token)
-        run.full_refresh, run.advances = full_refresh, advance
-        run.open_state()
+        run.full_refresh, run.advances, run.taken_over = full_refresh, advance, taken_over
+        run.remember()
         try:
             try:
                 run.open()
@@ -131,7 +132,8 @@ def execute(
             finally:
                 run.lock.release()
         finally:
-            run.close_state()
+            if run.memory is not None:
+                run.memory.close()
 
 
 class _Run:
@@ -161,47 +163,34 @@ class _Run:
         self.began = monotonic_ms()
         self.made = False
         self.full_refresh, self.advances = False, True
-        self.watermarks: Watermarks | None = None
+        self.taken_over: TakenOver | None = None
+        self.memory: RunMemory | None = None
         self.settled: frozenset[str] = frozenset()
 
     def _temp_base(self) -> Path:
         asked = self.project.engine.temp_directory
         return self.project.root / asked if asked else self.project.dot_pz / "tmp"
 
-    def open_state(self) -> None:
-        """Open the project's memory and read it, if the run needs it or the project says where it is.
+    def remember(self) -> None:
+        """Open the project's memory, if the run needs it.
 
         Raises:
             PzError: PZ0125, PZ0518, PZ0519, or a fault of the machine.
         """
-        nodes = (node for node in self.graph.nodes if node.id in self.effective)
-        needed = any(isinstance(node, SourceNode) and node.incremental is not None for node in nodes)
-        if not (needed or self.project.state.declared):
-            return
-        backend = open_state(self.project.state, self.project.root, self.registry)
-        try:
-            self.watermarks = Watermarks(backend, self.run_id)
-        except OSError as error:
-            backend.close()
-            raise unexpected(error) from error
-        except BaseException:
-            backend.close()
-            raise
-        self.notices.extend(state_notices(backend))
-
-    def close_state(self) -> None:
-        """Close the project's memory; all that matters has been written by then."""
-        if self.watermarks is not None:
-            try:
-                self.watermarks.close()
-            except Exception:  # noqa: BLE001 - nothing depends on it any more
-                return
+        carried = self.taken_over is not None and any(result.watermark for result in self.taken_over.carried)
+        self.memory = RunMemory.open(self.graph, self.effective, self.registry, self.run_id, needed=carried)
+        if self.memory is not None:
+            self.notices.extend(self.memory.notices)
 
     def open(self) -> None:
         """Make and lock the run's directory."""
         self.directory.mkdir(parents=True, exist_ok=False)
         self.made = True
         self.lock.take()
+        if self.full_refresh:
+            self.results.remark(fullRefresh=True)
+        if not self.advances:
+            self.results.remark(advances=False)
         self.results.start()
         self.temp.mkdir(parents=True, exist_ok=True)
 
@@ -221,6 +210,9 @@ class _Run:
                 at=now_stamp(), run_id=self.run_id, project_name=self.project.name, node_count=len(self.effective)
             )
         )
+        carried = () if self.taken_over is None else self.taken_over.carried
+        for result in carried:
+            self._ended(result)
         outcome, fatal = Outcome(), False
         engine: Engine | None = None
         try:
@@ -231,6 +223,7 @@ class _Run:
             self.errors.append(unexpected(error))
             outcome = self._scheduler(None).surrender()
         self._close(engine, outcome.abandoned)
+        outcome.results[:0] = carried
         status = _status(outcome, fatal)
         return self._finalise(outcome, status)
 
@@ -249,7 +242,20 @@ class _Run:
         return made
 
     def _dispatch(self, engine: Engine) -> tuple[Outcome, bool]:
-        runner = NodeRunner(self.plan, engine, self.run_id, self.bus.publish, self._breakers(), self._reads())
+        memory = self.memory
+        reads = None
+        if memory is not None:
+            reads = memory.reads(self.graph, self.registry, full_refresh=self.full_refresh, started_at=self.started_at)
+        runner = NodeRunner(
+            self.plan,
+            engine,
+            self.run_id,
+            self.bus.publish,
+            self._breakers(),
+            reads,
+            None if memory is None else memory.drift,
+            None if self.taken_over is None else self.taken_over.reads,
+        )
         scheduler = self._scheduler(runner)
         fatal = False
         try:
@@ -259,19 +265,9 @@ class _Run:
             self.errors.append(unexpected(error))
             outcome = scheduler.surrender()
         self.notices.extend(runner.notices)
+        if memory is not None and memory.drift is not None:
+            self.notices.extend(memory.drift.notices)
         return outcome, fatal
-
-    def _reads(self) -> IncrementalReads | None:
-        if self.watermarks is None:
-            return None
-        connectors = Connectors(self.project, self.registry)
-        return IncrementalReads(
-            self.graph,
-            self.watermarks,
-            full_refresh=self.full_refresh,
-            started_at=self.started_at,
-            capabilities=lambda connection: connectors.target(connection).capabilities,
-        )
 
     def _scheduler(self, runner: NodeRunner | None) -> Scheduler:
         works = []
@@ -409,13 +405,14 @@ class _Run:
 
     def _advance(self, outcome: Outcome, status: str) -> str:
         """Move the watermarks of all datasets whose outputs have committed, however the run ended."""
-        if self.watermarks is None or not self.advances:
+        if self.memory is None or not self.advances:
             return status
-        done = advancing.advance(self.graph, outcome.results, self.watermarks, full_refresh=self.full_refresh)
+        done = advancing.advance(self.graph, outcome.results, self.memory.watermarks, full_refresh=self.full_refresh)
         self.settled = done.settled
         self.notices.extend(done.notices)
         if done.error is None:
             return status
+        self.results.remark(notStored=list(done.not_stored))
         self.errors.append(done.error)
         return "completed_with_failures" if status == "success" else status
 

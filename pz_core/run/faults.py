@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from pz_core.errors import PzError, Where
 
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+#: A file stands where a folder is needed, or the other way round.
+_MISPLACED = frozenset({errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
 _FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _SHARING_VIOLATIONS = frozenset({32, 33})
 
@@ -23,11 +27,24 @@ def io_fault(error: BaseException) -> PzError | None:
         return PzError(
             "PZ0532", f"the disk is full: '{path}'", hint="free space (pz clean removes old runs)", cause=error
         )
-    if isinstance(error, PermissionError):
+    if isinstance(error, PermissionError) or error.errno in _DENIED:
         return PzError(
             "PZ0531", f"no permission for '{path}'", hint="check the rights of the project and of .pz", cause=error
         )
+    if error.errno in _MISPLACED:
+        return PzError(
+            "PZ0531",
+            f"'{path}' cannot be used: a file stands where a folder is needed, or a folder where a file is",
+            hint="move away what stands there; pz makes .pz and the folders in it by itself",
+            cause=error,
+        )
     return None
+
+
+def kind_of(error: BaseException) -> str:
+    """The type of an exception, with the system's own words for a fault of the system; never its text."""
+    number = error.errno if isinstance(error, OSError) else None
+    return type(error).__name__ if not number else f"{type(error).__name__} ({os.strerror(number)})"
 
 
 def unexpected(error: BaseException) -> PzError:
@@ -39,7 +56,7 @@ def unexpected(error: BaseException) -> PzError:
         return error
     return PzError(
         "PZ0500",
-        f"internal error: {type(error).__name__}",
+        f"internal error: {kind_of(error)}",
         hint="set PZ_DEBUG=1 for the details and report this",
         cause=error,
     )
@@ -55,7 +72,7 @@ def node_fault(error: BaseException, node: str) -> PzError:
         return known.at(where)
     return PzError(
         "PZ0501",
-        f"the node failed with {type(error).__name__}",
+        f"the node failed with {kind_of(error)}",
         where=where,
         hint="set PZ_DEBUG=1 for the details and report this",
         cause=error,

@@ -21,6 +21,9 @@ from pz_core.run.slices import Slice, yaml_slice
 from pz_core.run.state import Stored, Watermarks, family
 from pz_core.values import CURSOR_TYPES
 
+#: What DuckDB says of a column and a bound that have nothing in common.
+_INCOMPARABLE = "Cannot compare values of type"
+
 
 @dataclass(frozen=True, slots=True)
 class SliceLanded:
@@ -64,6 +67,7 @@ class IncrementalReads:
         self._started_at = started_at
         self._capabilities = capabilities
         self._landed: dict[str, CursorFound] = {}
+        self._bases: dict[str, Stored | None] = {}
         self._in_sql: dict[str, tuple[str, Incremental]] = {}
         for node in graph.nodes:
             if isinstance(node, SourceNode) and node.incremental is not None and node.incremental.in_sql:
@@ -89,7 +93,12 @@ class IncrementalReads:
             _refuse_other_cursor(source, incremental, stored, declared)
         kind = declared or (None if stored is None else stored.type)
         asked = self._slice(source, incremental, stored, kind)
-        result = land(self._with(source, task, asked))
+        try:
+            result = land(self._with(source, task, asked))
+        except PzError as error:
+            if stored is not None and declared is None and _INCOMPARABLE in error.message:
+                raise _changed_type(source, incremental, stored, error) from error
+            raise
         found = _found(source, result)
         _refuse_other_type(source, incremental, found, stored, declared)
         if kind is None and incremental.in_sql and not self._full_refresh:
@@ -119,13 +128,26 @@ class IncrementalReads:
                 types[dataset] = None if kind is None else typed(kind)
         return substitute(text, values, types, full_refresh=self._full_refresh) if values else text
 
-    def remember(self, dataset: str, found: CursorFound) -> None:
-        """Learn of rows that are in staging already, so that SQL gets the right type."""
+    def base(self, dataset: str) -> Stored | None:
+        """The watermark that a read of this run starts from."""
+        return self._stored(dataset)
+
+    def remember(self, dataset: str, found: CursorFound, base: Stored | None) -> None:
+        """Learn of rows that an earlier run has read, so that SQL sees the slice that was read then.
+
+        Args:
+            dataset: ``connection.entity``.
+            found: what their cursor holds.
+            base: the watermark that they were read from.
+        """
         self._landed[dataset] = found
+        self._bases[dataset] = base
 
     # --- parts ---------------------------------------------------------------------------------------------------
 
     def _stored(self, dataset: str) -> Stored | None:
+        if dataset in self._bases:
+            return self._bases[dataset]
         return None if self._full_refresh else self._watermarks.of(dataset)
 
     def _slice(self, source: SourceNode, incremental: Incremental, stored: Stored | None, kind: str | None) -> Slice:
@@ -198,6 +220,17 @@ def _refuse_other_cursor(source: SourceNode, incremental: Incremental, stored: S
             f"a {stored.type}; a cursor can be {', '.join(CURSOR_TYPES)}",
             hint=hint,
         )
+
+
+def _changed_type(source: SourceNode, incremental: Incremental, stored: Stored, error: PzError) -> PzError:
+    return PzError(
+        "PZ0505",
+        f"{source.dataset}: cursor '{incremental.cursor}' cannot be compared with its stored watermark, "
+        f"a {stored.type}: "
+        f"{error.message.removeprefix(source.dataset + ': ')}",
+        hint="if the column has another type now, run once with --full-refresh, or declare it under columns:",
+        cause=error,
+    )
 
 
 def _refuse_other_type(

@@ -21,16 +21,25 @@ from pz_core.contract.engine import (
     Stalls,
     TaskWarning,
 )
-from pz_core.contract.events import Event, MergeKeyDuplicatesDetected, NodeProgress, NodeWarning, RetryScheduled
+from pz_core.contract.events import (
+    Event,
+    MergeKeyDuplicatesDetected,
+    NodeProgress,
+    NodeWarning,
+    RetryScheduled,
+    SourceDriftDetected,
+)
 from pz_core.errors import Notice, PzError, Where, one_line
 from pz_core.plan.model import NodePlan, Plan, RetryPolicy
 from pz_core.run.breaker import Breaker, Ticket
 from pz_core.run.cancel import CancelToken, monotonic_ms
 from pz_core.run.checks import refuse_violations
+from pz_core.run.drift import DriftGate, DriftRefused, Observed, observe
 from pz_core.run.faults import node_fault
 from pz_core.run.incremental import IncrementalReads
 from pz_core.run.results import NodeResult
 from pz_core.run.retry import delay_ms
+from pz_core.run.reuse import REUSED, EarlierRead, read_facts, reuse_read
 from pz_core.run.runid import now_stamp
 from pz_core.run.scheduler import Running
 
@@ -50,6 +59,9 @@ class _Done:
     warnings: tuple[TaskWarning, ...] = ()
     watermark: Mapping[str, Any] | None = None
     caught_up: bool | None = None
+    observed: Observed | None = None
+    read: Mapping[str, Any] | None = None
+    earlier: EarlierRead | None = None
 
 
 class _Control:
@@ -87,6 +99,8 @@ class NodeRunner:
         publish: where events go.
         breakers: by connection, where the project asks for them.
         reads: how incremental datasets are read, where the run has any.
+        drift: who compares the columns of datasets without a contract, where the project asks for it.
+        earlier: reads of the run that is retried, by node, whose rows are copied instead.
     """
 
     def __init__(
@@ -97,6 +111,8 @@ class NodeRunner:
         publish: Callable[[Event], None],
         breakers: Mapping[str, Breaker] | None = None,
         reads: IncrementalReads | None = None,
+        drift: DriftGate | None = None,
+        earlier: Mapping[str, EarlierRead] | None = None,
     ) -> None:
         self.run_id = run_id
         self.publish = publish
@@ -106,6 +122,8 @@ class NodeRunner:
         self._engine = engine
         self._breakers = dict(breakers or {})
         self._reads = reads
+        self._drift = drift
+        self._earlier = dict(earlier or {})
         self._staged: dict[str, int] = {}
 
     def __call__(self, running: Running) -> NodeResult:
@@ -134,14 +152,20 @@ class NodeRunner:
                 timings=timings,
                 watermark=done.watermark,
                 caught_up=done.caught_up,
+                observed_schema=None if done.observed is None else done.observed.as_dict(),
+                read=done.read,
             )
+            if done.earlier is not None:
+                result = replace(result, provenance=REUSED, observed_schema=done.earlier.observed_schema)
         return replace(result, duration_ms=monotonic_ms() - began)
 
     # --- ends ----------------------------------------------------------------------------------------------------
 
     def _failed(self, result: NodeResult, error: BaseException) -> NodeResult:
         rows = getattr(error, "violations", 0)
-        return replace(result, status="failed", rows=rows, error=node_fault(error, result.name))
+        seen = error.observed.as_dict() if isinstance(error, DriftRefused) else None
+        fault = node_fault(error, result.name)
+        return replace(result, status="failed", rows=rows, error=fault, observed_schema=seen)
 
     def _stopped(self, result: NodeResult, running: Running) -> NodeResult:
         if not running.timed_out:
@@ -284,12 +308,62 @@ class NodeRunner:
                 f"{source.dataset}: change capture is not carried out by this version",
                 hint="read the dataset in full, or with a cursor: sync: {mode: incremental, cursor: …}",
             )
-        if not isinstance(source, SourceNode) or source.incremental is None or self._reads is None:
-            return self._landed(node, self._engine.land(task, control))
+        assert isinstance(source, SourceNode)  # nothing else is landed
+        reused = self._reused(node, source, task, control)
+        if reused is not None:
+            return reused
+        base = None if self._reads is None else self._reads.base(source.dataset)
+        facts = read_facts(task, source.incremental, base)
+        if source.incremental is None or self._reads is None:
+            result = self._engine.land(task, control)
+            return replace(self._landed(node, result), observed=self._compare(node, source, task, result), read=facts)
         landed = self._reads.land(source, task, lambda asked: self._engine.land(asked, control))
         done = self._landed(node, landed.result)
+        seen = self._compare(node, source, task, landed.result)
         self.notices.extend(landed.notices)
-        return replace(done, watermark=landed.watermark, caught_up=landed.caught_up)
+        return replace(done, watermark=landed.watermark, caught_up=landed.caught_up, observed=seen, read=facts)
+
+    def _reused(self, node: NodePlan, source: SourceNode, task: LandTask, control: _Control) -> _Done | None:
+        """The rows of the run that is retried, if they can be had; asked for once, whatever comes of it."""
+        earlier = self._earlier.pop(node.id, None)
+        if earlier is None:
+            return None
+        made = reuse_read(earlier, source, task, self._reads, lambda asked: self._engine.land(asked, control))
+        if isinstance(made, Notice):
+            self.notices.append(made)
+            return None
+        account = {"reused": made.rows_staged, "staged": made.rows_staged, "rejected": 0}
+        return _Done(
+            made.rows_staged,
+            account,
+            watermark=earlier.watermark,
+            caught_up=earlier.caught_up,
+            read=earlier.facts,
+            earlier=earlier,
+        )
+
+    def _compare(self, node: NodePlan, source: object, task: LandTask, landed: LandResult) -> Observed | None:
+        """Look at the columns of a dataset without a contract, where the project asks for it."""
+        if self._drift is None or not isinstance(source, SourceNode) or source.columns:
+            return None
+        seen = observe(source.dataset, task.read.hints, landed.columns)
+        found = self._drift.compare(seen)
+        if found:
+            self.publish(
+                SourceDriftDetected(
+                    at=now_stamp(),
+                    run_id=self.run_id,
+                    node_id=node.id,
+                    connection=source.connection,
+                    entity=source.entity,
+                    policy=self._drift.policy,
+                    changes=tuple(change.as_dict() for change in found),
+                    observed=tuple(seen.listed()),
+                    hints_hash=seen.hints_hash,
+                )
+            )
+            self.notices.append(self._drift.judge(seen, found, node.name))
+        return seen
 
     def _landed(self, node: NodePlan, landed: LandResult) -> _Done:
         account = {"read": landed.rows_read, "staged": landed.rows_staged, "rejected": 0}

@@ -26,7 +26,10 @@ class NodeResult:
         accounting: of what was ``read``, ``staged``, ``written`` and ``rejected``, the parts that apply.
         timings: milliseconds that each side of a universal edge waited.
         watermark: ``cursor``, ``type`` and ``value`` of an incremental read's candidate.
+        observed_schema: columns that landed, where drift is looked for.
         caught_up: of a read that has an end: whether it has come there.
+        read: of a read: what it left out and where it started, ``None`` for all of the dataset.
+        ancestry: of an output that is carried forward: digest of all that it depends on.
     """
 
     id: str
@@ -41,6 +44,9 @@ class NodeResult:
     provenance: str | None = None
     watermark: Mapping[str, Any] | None = None
     caught_up: bool | None = None
+    observed_schema: Mapping[str, Any] | None = None
+    read: Mapping[str, Any] | None = None
+    ancestry: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The node's object in the file; optional fields that are absent are left out."""
@@ -58,7 +64,10 @@ class NodeResult:
             "timings": self.timings,
             "watermark": self.watermark,
             "caughtUp": self.caught_up,
+            "observed_schema": self.observed_schema,
             "accounting": self.accounting,
+            "read": self.read,
+            "ancestry": self.ancestry,
         }
         made.update({name: dict(v) if isinstance(v, Mapping) else v for name, v in optional.items() if v is not None})
         return made
@@ -77,7 +86,8 @@ class ResultsFile:
 
     def __init__(self, path: Path, run_id: str, started_at: str) -> None:
         self.path = path
-        self._head = {"version": 1, "runId": run_id}
+        self._head: dict[str, Any] = {"version": 1, "runId": run_id}
+        self._remarks: dict[str, Any] = {}
         self._started_at = started_at
         self._nodes: list[str] = []
         self._written = -1
@@ -85,6 +95,10 @@ class ResultsFile:
         self._closed = False
         self._changed = Condition()
         self._thread: Thread | None = None
+
+    def remark(self, **fields: Any) -> None:
+        """Add fields of the run itself to every later snapshot; they come before ``nodes``."""
+        self._remarks = {**self._remarks, **fields}
 
     def start(self) -> None:
         """Write the first snapshot, without nodes.
@@ -150,6 +164,7 @@ class ResultsFile:
         head = {**self._head, "status": status, "startedAt": self._started_at}
         if finished_at is not None:
             head["finishedAt"] = finished_at
+        head.update(self._remarks)
         text = f'{_compact(head)[:-1]},"nodes":[{",".join(nodes)}]}}\n'
         write_whole(self.path, text, durable=True)
 
@@ -181,13 +196,22 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """An earlier run as its file tells it."""
+    """An earlier run as its file tells it.
+
+    Args:
+        full_refresh: whether it read everything as if nothing had been stored.
+        not_stored: datasets whose rows it delivered and whose watermark it could not store (PZ0527).
+        advances: whether it was to move watermarks.
+    """
 
     run_id: str
     status: str
     started_at: str
     finished_at: str | None
     nodes: tuple[NodeRecord, ...]
+    full_refresh: bool = False
+    not_stored: tuple[str, ...] = ()
+    advances: bool = True
 
 
 def read_results(path: Path) -> RunRecord:
@@ -201,7 +225,14 @@ def read_results(path: Path) -> RunRecord:
     try:
         nodes = tuple(_node(item) for item in found["nodes"])
         return RunRecord(
-            str(found["runId"]), str(found["status"]), str(found["startedAt"]), _text(found.get("finishedAt")), nodes
+            str(found["runId"]),
+            str(found["status"]),
+            str(found["startedAt"]),
+            _text(found.get("finishedAt")),
+            nodes,
+            found.get("fullRefresh") is True,
+            tuple(str(dataset) for dataset in found.get("notStored") or ()),
+            found.get("advances") is not False,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name} is no results file: {type(error).__name__}") from error

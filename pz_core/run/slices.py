@@ -17,6 +17,8 @@ from pz_core.values.durations import parse_duration
 
 #: The word that stands for the start of the run.
 NOW = "now"
+#: No column of a whole-number cursor type holds more, and not every place understands a literal beyond it.
+_LAST_NUMBER = Decimal(2**63 - 1)
 _LAST_DAY, _LAST_INSTANT = "9999-12-31", "9999-12-31T23:59:59.999999"
 
 
@@ -62,7 +64,7 @@ class Slice:
             floor is not None and floor.inclusive,
             None if ceiling is None else ceiling.value,
             ceiling is None or ceiling.inclusive,
-            self.with_nulls,
+            self.with_nulls and not self.caught_up,
         )
 
     def high_water(self, found: str | None) -> str | None:
@@ -139,11 +141,12 @@ def _start(kind: str, started_at: str) -> str:
 
 
 def _shifted(kind: str, value: str, width: str) -> str:
-    """A canonical value moved up by a window; the calendar's last day where it would leave the calendar."""
+    """A canonical value moved up by a window, or the last one that there is where it would leave the type."""
     if kind in NUMERIC_TYPES:
         with localcontext() as exact:
             exact.prec = 100
-            return f"{Decimal(value) + Decimal(width):f}"
+            made = Decimal(value) + Decimal(width)
+            return f"{made if kind == 'decimal' else min(made, _LAST_NUMBER):f}"
     step = timedelta(milliseconds=parse_duration(width) or 0)
     try:
         if kind == "date":

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, Union
 
 Scalar: TypeAlias = Union[str, int, float, bool]
 Value: TypeAlias = Union[Scalar, Sequence["Value"], Mapping[str, "Value"]]
+
+
+def is_unicode(value: object) -> bool:
+    """Whether every text in a value can be written as UTF-8.
+
+    Bytes of the environment that are no UTF-8, and escapes of half a character, become texts that cannot.
+    """
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+    if isinstance(value, Mapping):
+        return all(is_unicode(k) and is_unicode(v) for k, v in value.items())
+    return not isinstance(value, (list, tuple)) or all(is_unicode(item) for item in value)
+
+
+def _spelled(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f"{type(value).__name__} has no JSON form")
+
+
+#: One for all calls: a compile spells thousands of declarations.
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_spelled
+)
 
 
 def canonical_json(value: object) -> str:
@@ -17,16 +40,7 @@ def canonical_json(value: object) -> str:
     Raises:
         ValueError: for a value that JSON cannot hold, such as a number that is not finite.
     """
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("a number that is not finite has no JSON form")
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    raise ValueError(f"{type(value).__name__} has no JSON form")
+    try:
+        return _ENCODER.encode(value)
+    except TypeError as error:  # keys that are no texts, or that cannot be sorted
+        raise ValueError("a key that is no text has no JSON form") from error

@@ -13,6 +13,7 @@ import pytest
 import pz_core.compile.dry
 import pz_core.compile.graph
 import pz_core.compile.select
+import pz_core.plan.artifacts
 import pz_core.plan.options
 import pz_core.plan.planner
 import pz_core.project
@@ -23,6 +24,11 @@ from pz_core.project.model import Project
 
 
 class Registry:
+    offers = ()
+
+    def version(self, distribution: str) -> str | None:
+        return None
+
     def __init__(self, **observers: Any) -> None:
         self.observers = observers
         self.engine_fault: PzError | None = None
@@ -92,6 +98,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
         (pz_core.compile.select, "checks_with_ancestors", lambda graph, ids: frozenset(ids)),
         (pz_core.compile.select, "with_ancestors", lambda graph, ids: frozenset(ids) | {"above"}),
         (pz_core.plan.planner, "make_plan", plan),
+        (pz_core.plan.artifacts, "write_plan", None),
         (pz_core.run.execute, "execute", made.run_result),
     ):
         monkeypatch.setattr(module, name, made.step(name, value))
@@ -113,6 +120,7 @@ def test_a_run_goes_through_its_steps_and_reports(pz: Any, steps: Steps) -> None
         "check_options",
         "dry_compile",
         "make_plan",
+        "write_plan",
         "execute",
     ]
     executed = steps.arguments["execute"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pz_core.errors import PzErrors
+
 ROWS = "id,ts\n1,2025-12-01 00:00:00\n2,2026-01-03 00:00:00\n3,2026-01-08 00:00:00\n4,2026-05-01 00:00:00\n"
 W = "{{ watermark('shop', 'orders') }}"
 START = "TIMESTAMP '2026-01-01'"
@@ -106,7 +108,7 @@ def test_a_stored_watermark_of_another_column_fails_the_node(lab):
 
 def window(lab, kind: str, rows: str, **sync: str) -> None:
     words = "".join(f", {key}: {value!r}" for key, value in sync.items())
-    lab.connections(f"        columns: {{c: {kind}}}\n        sync: {{mode: incremental, cursor: c{words}}}")
+    lab.connections(f"        columns: {{c: '{kind}'}}\n        sync: {{mode: incremental, cursor: c{words}}}")
     lab.write("in/orders.csv", "c\n" + rows)
     lab.write(
         "pipelines/o.sql",
@@ -142,7 +144,7 @@ WORKED = [
     ("bigint", {"initial": "0", "max_window": "10000", "until": "25000"}, "9990", "19990"),
     ("bigint", {"initial": "0", "max_window": "10000", "until": "25000"}, "20000", "25000"),
     ("bigint", {"initial": "0", "max_window": "10000", "until": "25000"}, "25000", "25000"),
-    ("bigint", {"initial": "9223372036854775800", "max_window": "99"}, None, "9223372036854775899"),
+    ("bigint", {"initial": "9223372036854775800", "max_window": "99"}, None, "9223372036854775807"),
     ("timestamp", {"initial": "2026-01-01", "max_window": "36h"}, None, "2026-01-02T12:00:00.000000"),
     (
         "timestamp",
@@ -162,6 +164,33 @@ def test_where_an_empty_window_ends(lab, kind, sync, stored, after):  # config-c
     if stored is not None:
         lab.store(stored, kind, "c")
     assert passes(lab, 1) == [([], after)]
+
+
+@pytest.mark.parametrize("tier", ["native", "universal"])
+def test_both_tiers_land_the_same_slices(lab, tier):
+    window(lab, "decimal(10,2)", "0.50\n1.00\n2.50\n2.51\n", initial="0.50", max_window="2")
+    if tier == "universal":
+        lab.write("project.yml", "name: lab\nversion: 1.0.0\nengine: {force_universal: true}\n")
+    assert passes(lab, 2) == [(["1.00", "2.50"], "2.50"), (["2.51"], "2.51")]
+
+
+def test_a_window_reaches_the_end_of_its_type(lab):
+    window(lab, "bigint", "9223372036854775806\n9223372036854775807\n", initial="9223372036854775805", max_window="99")
+    assert passes(lab, 1) == [(["9223372036854775806", "9223372036854775807"], "9223372036854775807")]
+    assert passes(lab, 1) == [([], "9223372036854775807")]
+
+
+def test_until_now_needs_a_cursor_that_counts_in_time(lab):
+    window(lab, "bigint", "1\n", initial="0", max_window="3", until="now")
+    with pytest.raises(PzErrors) as caught:
+        lab.run()
+    assert [e.code for e in caught.value] == ["PZ0213"]
+
+
+def test_a_window_that_begins_later_than_now_reads_nothing_yet(lab):
+    window(lab, "date", "2026-01-01\n2030-01-02\n", initial="2030-01-01", max_window="1d", until="now")
+    lab.write("in/orders.csv", "c,x\n2026-01-01,a\n,b\n2030-01-02,c\n")
+    assert passes(lab, 2) == [([], None), ([], None)]
 
 
 def test_until_now_is_the_start_of_the_run_and_not_in_the_window(lab):

@@ -7,8 +7,9 @@ import pytest
 from pz_core.compile.model import Incremental, WatermarkBound
 from pz_core.contract.capabilities import Capabilities
 from pz_core.errors import PzError
+from pz_core.project.model import SyncConfig
 from pz_core.run.bounds import evaluate
-from pz_core.run.slices import Bound, Slice, sql_slice
+from pz_core.run.slices import Bound, Slice, sql_slice, yaml_slice
 
 W = "'__pz_watermark__shop__orders__'"
 
@@ -180,11 +181,14 @@ def test_a_cursor_that_is_missing_is_named(lab):
     assert any("'c'" in e.message for e in errors)
 
 
-def test_a_contractless_column_that_changed_its_type_is_refused(lab):
+@pytest.mark.parametrize(("stored", "kind"), [("2026-01-01", "date"), ("7", "bigint"), ("7.5", "decimal")])
+def test_a_contractless_column_that_changed_its_type_is_refused(lab, stored, kind):
     parquet(lab, "select timestamp '2026-01-02' as c")
-    lab.store("2026-01-01", "date", "c")
+    lab.store(stored, kind, "c")
     (error,) = lab.run().errors
-    assert error.code == "PZ0505" and "date" in error.message and "TIMESTAMP" in error.message
+    assert error.code == "PZ0505" and kind in error.message and "TIMESTAMP" in error.message
+    lab.run(full_refresh=True)
+    assert lab.stored() == "2026-01-02T00:00:00.000000"
 
 
 def test_where_only_the_landed_type_says_the_bound_the_right_slice_lands(lab):
@@ -246,3 +250,27 @@ def test_an_engine_that_does_not_tell_the_cursor_cannot_read_incrementally(lab, 
     (error,) = lab.run().errors
     assert error.code == "PZ0501" and "incrementally" in error.message
     assert lab.stored() is None
+
+
+def test_a_year_in_windows_of_a_week_takes_53_slices_without_an_empty_one():
+    sync = SyncConfig("incremental", "c", "7d", "2025-01-01T00:00:00.000000", "2026-01-01T00:00:00.000000")
+    stored, slices = None, 0
+    while True:
+        made = yaml_slice(sync, "timestamp", stored, "2026-06-01T00:00:00.000000Z")
+        assert not made.caught_up
+        slices, stored = slices + 1, made.high_water(None)
+        if made.at_end:
+            break
+    assert (slices, stored) == (53, "2026-01-01T00:00:00.000000")
+    assert yaml_slice(sync, "timestamp", stored, "2026-06-01T00:00:00.000000Z").caught_up
+
+
+def test_a_window_that_would_leave_the_calendar_ends_with_it():
+    sync = SyncConfig("incremental", "c", "365d", "9999-06-01")
+    assert yaml_slice(sync, "date", None, "2026-06-01T00:00:00.000000Z").ceiling == Bound("9999-12-31", True)
+
+
+def test_an_end_that_was_brought_forward_is_caught_up_and_moves_nothing():
+    sync = SyncConfig("incremental", "c", "10", "0", "20")
+    made = yaml_slice(sync, "bigint", "25", "2026-06-01T00:00:00.000000Z")
+    assert made.caught_up and made.high_water("25") is None

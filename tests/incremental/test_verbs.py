@@ -76,3 +76,41 @@ def test_a_window_that_stands_still_ends_it(lab):
 def test_wrong_use_is_refused(lab, args):
     window(lab, initial="0", max_window="3", until="7")
     pz(lab, "run", *args, code=2)
+
+
+# --- killed ----------------------------------------------------------------------------------------------------------
+
+KILLED = """
+import os
+from pz_core.run import advance, results
+{patch}
+from pz_core.cli.main import main
+main()
+"""
+
+
+def killed(lab, patch):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED.format(patch=patch), "run"],
+        cwd=lab.root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 9, done.stderr
+
+
+def test_killed_before_the_watermark_the_next_run_reads_exactly_the_same_rows(lab):
+    window(lab, initial="0", max_window="3")
+    killed(lab, "advance.advance = lambda *a, **k: os._exit(9)")
+    assert lab.stored() is None
+    lab.run()
+    assert (lab.staged(), lab.stored()) == ([1, 2, 3], "3")
+
+
+def test_killed_after_the_watermark_the_next_run_goes_on_from_there(lab):
+    window(lab, initial="0", max_window="3")
+    killed(lab, "results.ResultsFile.finish = lambda *a, **k: os._exit(9)")
+    assert lab.stored() == "3"
+    lab.run()
+    assert (lab.staged(), lab.stored()) == ([4, 5, 6], "6")

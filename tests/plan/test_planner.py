@@ -128,7 +128,7 @@ def test_an_upper_bound_needs_a_connector_that_reads_up_to_one(lab, declared):
     assert codes(make_plan, graph, lab.registry())[0] == ["PZ0313"]
     able = lab.connector(capabilities=replace(lab.files, bounded_window=True))
     node = make_plan(graph, lab.registry(fake=able)).of("s1")
-    assert node.reason.endswith("read=incremental cursor=ts")
+    assert "read=incremental cursor=ts" in node.reason
     assert node.task.read.bounds.cursor == "ts" and node.task.read.bounds.upper is None
 
 

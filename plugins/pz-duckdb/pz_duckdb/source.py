@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec, Setup
@@ -65,7 +66,7 @@ class TableSource:
 
         subject = self._subject(spec)
         try:
-            reader = self._run(self._select(spec), subject).to_arrow_reader(batch_rows)
+            reader = self._run(self._select(self._exact(spec, subject)), subject).to_arrow_reader(batch_rows)
             empty = True
             for batch in reader:
                 empty = False
@@ -91,6 +92,18 @@ class TableSource:
     def _select(self, spec: ReadSpec) -> str:
         name = TableName.of(spec.entity, self._subject(spec))
         return select(spec, quote_path(name.schema, name.table))
+
+    def _exact(self, spec: ReadSpec, subject: str) -> ReadSpec:
+        """Without the filter where a column may have a collation: batches lose it, and then other texts are equal."""
+        if spec.hints.predicate is None:
+            return spec
+        collated = self._run(
+            "SELECT count(*) FROM (SELECT sql, internal FROM duckdb_tables() "
+            "UNION ALL SELECT sql, internal FROM duckdb_views()) AS made "
+            "WHERE NOT internal AND contains(lower(sql), 'collate')",
+            subject,
+        ).fetchall()[0][0]
+        return replace(spec, hints=replace(spec.hints, predicate=None)) if collated else spec
 
     def _run(self, sql: str, subject: str) -> duckdb.DuckDBPyConnection:
         import duckdb

@@ -234,3 +234,9 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_filter_on_a_collated_text_is_left_to_whoever_compares_exactly(tmp_path: Path) -> None:
+    make(tmp_path, "CREATE TABLE t (s VARCHAR COLLATE NOCASE)", "INSERT INTO t VALUES ('A'), ('a'), ('b')")
+    spec = ReadSpec("t", hints=ReadHints(None, "(\"s\" <> 'a')"))
+    assert [row["s"] for row in streamed(tmp_path, spec)] == ["A", "a", "b"]

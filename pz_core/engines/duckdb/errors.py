@@ -41,7 +41,7 @@ _STEPS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"Maximum line size of \d+ bytes exceeded|buffer[_ ]size.*too small|unterminated quote", re.IGNORECASE
+            r"Maximum line size of \d+ bytes exceeded|buffer[_ ]size.*too small|value with unterminated quote", re.IGNORECASE
         ),
         "a csv row is larger than the reader's buffer, or a quote is never closed: look for an open quote in the file",
     ),

@@ -19,6 +19,7 @@ from pz_core.engines.duckdb.channel import Readers, Stopped
 from pz_core.engines.duckdb.cursor import find_cursor, trim
 from pz_core.engines.duckdb.errors import counts_disagree, edge_error, foreign_error
 from pz_core.engines.duckdb.hints import with_fitting_hints
+from pz_core.engines.duckdb.reuse import reuse
 from pz_core.engines.duckdb.session import Session, Work, staged
 from pz_core.errors import PzError, PzErrors, Where
 from pz_core.values import Column, quote_identifier
@@ -42,8 +43,11 @@ def land(session: Session, host: Host, batch_bytes: int, task: LandTask, work: W
     Raises:
         ConnectorError: what the connector said, or a fault of DuckDB on the connector's scan.
         PzError: PZ0311, PZ0505, PZ0811, PZ0812, PZ0501.
+        NotReusable: if the task asks for an earlier run's rows and they cannot be had.
         Cancelled: if told to stop.
     """
+    if task.reuse is not None:
+        return reuse(task, task.reuse, work)
     subject, node = subject_of(task), task.node.name
     with connector_faults(subject, node):
         source = host.connector(task.connection).open_source()
