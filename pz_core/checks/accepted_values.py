@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pz_core.checks.body import BodyReader, column_sql, from_sql
+from pz_core.checks.body import BodyReader, column_sql, from_sql, mapping_schema
 from pz_core.contract.check import CheckDefinition, CheckQuery
 from pz_core.values import Scalar, Value, quote_identifier, quote_literal
 
@@ -29,6 +29,11 @@ class AcceptedValues:
     """
 
     name: ClassVar[str] = "accepted_values"
+    body_schema: ClassVar[Mapping[str, Any]] = mapping_schema(
+        ["values"],
+        column=True,
+        values={"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
+    )
 
     def define(self, body: Value) -> CheckDefinition:
         """Read ``{column, values}``.

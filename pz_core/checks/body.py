@@ -6,6 +6,7 @@ A body is whatever YAML gave. Everything wrong with it is told at once, in one :
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pz_core.contract.check import CheckFault
 from pz_core.values import Value, quote_identifier
@@ -13,6 +14,43 @@ from pz_core.values import Value, quote_identifier
 #: Alias of the checked relation. Columns are always qualified with it: a bare name that no column has could
 #: otherwise mean the relation itself, and the check would pass on something that nobody asked about.
 RELATION = quote_identifier("pz checked")
+
+
+_NAME_SCHEMA: dict[str, Any] = {"type": "string", "pattern": r"\S"}
+_NAMES_SCHEMA: dict[str, Any] = {"type": "array", "items": _NAME_SCHEMA, "minItems": 1}
+
+
+def mapping_schema(
+    required: Iterable[str] = (), *, column: bool = False, **options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """JSON Schema of a body that is a mapping.
+
+    Args:
+        required: options that must be there.
+        column: whether it looks at one column, named by ``column`` or as the one item of ``columns``.
+        options: schema of each option.
+    """
+    made: dict[str, Any] = {"type": "object", "properties": dict(options), "additionalProperties": False}
+    if column:
+        made["properties"] = {"column": _NAME_SCHEMA, "columns": {**_NAMES_SCHEMA, "maxItems": 1}, **options}
+        made["oneOf"] = [{"required": ["column"]}, {"required": ["columns"]}]
+    if required:
+        made["required"] = list(required)
+    return made
+
+
+#: JSON Schema of a body that names columns and nothing else.
+KEYS_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        _NAMES_SCHEMA,
+        {
+            "type": "object",
+            "properties": {"column": _NAME_SCHEMA, "columns": _NAMES_SCHEMA},
+            "oneOf": [{"required": ["column"]}, {"required": ["columns"]}],
+            "additionalProperties": False,
+        },
+    ]
+}
 
 
 def column_sql(name: str) -> str:

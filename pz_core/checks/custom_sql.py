@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pz_core.checks.body import BodyReader
+from pz_core.checks.body import BodyReader, mapping_schema
 from pz_core.contract.check import CheckDefinition, CheckQuery
 from pz_core.values import Value
 
@@ -31,6 +32,11 @@ class CustomSql:
     """Counts the rows that a query of the project's own returns. It runs as written, on the staging database."""
 
     name: ClassVar[str] = "custom_sql"
+    body_schema: ClassVar[Mapping[str, Any]] = mapping_schema(
+        ["name", "sql"],
+        name={"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
+        sql={"type": "string", "pattern": r"\S"},
+    )
 
     def define(self, body: Value) -> CheckDefinition:
         """Read ``{name, sql}``.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pz_core.checks.body import BodyReader, column_sql, from_sql
+from pz_core.checks.body import BodyReader, column_sql, from_sql, mapping_schema
 from pz_core.contract.check import CheckDefinition, CheckQuery
 from pz_core.contract.refusals import refusal
 from pz_core.values import Value, quote_literal
-from pz_core.values.durations import parse_duration
+from pz_core.values.durations import DURATION_PATTERN, parse_duration
 
 
 class Freshness:
@@ -19,6 +20,9 @@ class Freshness:
     """
 
     name: ClassVar[str] = "freshness"
+    body_schema: ClassVar[Mapping[str, Any]] = mapping_schema(
+        ["max_age"], column=True, max_age={"type": "string", "pattern": DURATION_PATTERN}
+    )
 
     def define(self, body: Value) -> CheckDefinition:
         """Read ``{column, max_age}``.

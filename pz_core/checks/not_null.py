@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pz_core.checks.body import column_sql, from_sql, key_columns
+from pz_core.checks.body import KEYS_SCHEMA, column_sql, from_sql, key_columns
 from pz_core.contract.check import CheckDefinition, CheckQuery
 from pz_core.values import Value
 
@@ -14,6 +15,7 @@ class NotNull:
     """Counts the rows that have NULL in any of the listed columns; no rows, no violation."""
 
     name: ClassVar[str] = "not_null"
+    body_schema: ClassVar[Mapping[str, Any]] = KEYS_SCHEMA
 
     def define(self, body: Value) -> CheckDefinition:
         """Read a list of columns, or a mapping with ``column`` or ``columns``.

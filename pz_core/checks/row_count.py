@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pz_core.checks.body import BodyReader, from_sql
+from pz_core.checks.body import BodyReader, from_sql, mapping_schema
 from pz_core.contract.check import CheckDefinition, CheckQuery
 from pz_core.values import Value
 
@@ -14,6 +15,10 @@ class RowCount:
     """Fails once where the number of rows is below ``min`` or above ``max``, both inclusive."""
 
     name: ClassVar[str] = "row_count"
+    body_schema: ClassVar[Mapping[str, Any]] = {
+        **mapping_schema(min={"type": "integer"}, max={"type": "integer"}),
+        "anyOf": [{"required": ["min"]}, {"required": ["max"]}],
+    }
 
     def define(self, body: Value) -> CheckDefinition:
         """Read ``{min, max}``, whole numbers, at least one of them.

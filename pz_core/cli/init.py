@@ -39,6 +39,7 @@ def init(directory: str | None, template_id: str, list_templates: bool) -> None:
         message = f"the project is called '{name}', since '{leaf}' is no name for a project"
         output.tell(Notice("warning", message).render())
     _write(template, target, name)
+    _write_schemas(target)
     output.say(f"scaffolded '{name}' from template {template.id} at {target.resolve()}")
     output.say("next:")
     if target.resolve() != Path.cwd().resolve():
@@ -68,6 +69,17 @@ def _write(template: Template, target: Path, name: str) -> None:
         file = target.joinpath(*path.parts)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
+
+
+def _write_schemas(target: Path) -> None:
+    """Write the schemas that the template's files point to. A plugin in the way is no reason not to start a project."""
+    try:
+        from pz_core.cli.schema_export import FOLDER, make_schemas, project_registry, write_schemas
+
+        schemas, _ = make_schemas(project_registry(target))
+        write_schemas(target / FOLDER, schemas)
+    except Exception as error:  # noqa: BLE001 - whatever a plugin does, the project is there and can be used
+        output.note(f"no schemas for editors ({type(error).__name__}); pz schema export writes them")
 
 
 def _quoted(path: str) -> str:

@@ -1,4 +1,4 @@
-"""``pz schema``: the columns that are accepted of datasets without a contract."""
+"""``pz schema``: the columns that are accepted of datasets without a contract, and schemas of the project's files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import click
 from pz_core.cli import output
 from pz_core.cli.management import project_root
 from pz_core.cli.options import json_option, project_option
+from pz_core.cli.schema_export import export
 
 
 @click.group()
 def schema() -> None:
-    """Look after the columns that are accepted of datasets without a contract."""
+    """Accept the columns that a source has now, or write the JSON Schemas that editors use."""
+
+
+schema.add_command(export)
 
 
 @schema.command()

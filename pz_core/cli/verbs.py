@@ -34,7 +34,7 @@ VERBS: dict[str, Verb] = {
     "connectors": Verb("pz_core.cli.connectors:connectors", "List the connectors that the project can use."),
     "plugins": Verb("pz_core.cli.plugins:plugins", "List the plugins that are installed."),
     "state": Verb("pz_core.cli.state:state", "Look at what is remembered of datasets, or change it."),
-    "schema": Verb("pz_core.cli.schema:schema", "Accept the columns that a source has now."),
+    "schema": Verb("pz_core.cli.schema:schema", "Accept changed columns; write schemas for editors."),
     "clean": Verb("pz_core.cli.clean:clean", "Remove staging files of past runs."),
     "explain": Verb("pz_core.cli.explain:explain", "Explain an error code."),
     "completion": Verb("pz_core.cli.completion:completion", "Print a completion script for a shell."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pz_core.contract.capabilities import Capabilities, LoadMode
-    from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery
+    from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery, DescribedCheck
     from pz_core.contract.connector import (
         CheckReport,
         ConnectionConfig,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ReadSpec,
         Receipt,
         ResolvingSource,
+        SettlingSource,
         Setup,
         Sink,
         Source,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         WriteSpec,
         resolved_scan,
     )
+    from pz_core.contract.hints import fitting_hints
     from pz_core.contract.load import SCHEMA_POLICIES, Reconciled, reconcile
     from pz_core.contract.observer import Observer
     from pz_core.contract.options import RESERVED_CONNECTION_KEYS, Option, OptionSet, option_set
@@ -59,6 +61,7 @@ __all__ = [
     "Connector",
     "ConnectorError",
     "CursorBounds",
+    "DescribedCheck",
     "Kind",
     "LoadMode",
     "LoadRequest",
@@ -78,6 +81,7 @@ __all__ = [
     "Registration",
     "ResolvingSource",
     "Secret",
+    "SettlingSource",
     "Setup",
     "Sink",
     "Source",
@@ -88,6 +92,7 @@ __all__ = [
     "StrategyTraits",
     "WriteSession",
     "WriteSpec",
+    "fitting_hints",
     "option_set",
     "read_refusal",
     "reconcile",
@@ -105,6 +110,7 @@ _PLACES = {
     "CheckDefinition": "check",
     "CheckFault": "check",
     "CheckQuery": "check",
+    "DescribedCheck": "check",
     "CheckReport": "connector",
     "ConnectionConfig": "connector",
     "Connector": "connector",
@@ -119,6 +125,7 @@ _PLACES = {
     "ReadSpec": "connector",
     "Receipt": "connector",
     "ResolvingSource": "connector",
+    "SettlingSource": "connector",
     "Setup": "connector",
     "Sink": "connector",
     "Source": "connector",
@@ -126,6 +133,7 @@ _PLACES = {
     "WriteSession": "connector",
     "WriteSpec": "connector",
     "resolved_scan": "connector",
+    "fitting_hints": "hints",
     "SCHEMA_POLICIES": "load",
     "Reconciled": "load",
     "reconcile": "load",

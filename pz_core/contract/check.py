@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pz_core.values import Value
 
@@ -47,6 +47,16 @@ class CheckQuery:
 
 class CheckFault(ValueError):
     """A check entry is malformed; the text says how. Raised by :meth:`Check.define`."""
+
+
+@runtime_checkable
+class DescribedCheck(Protocol):
+    """A check that also says what its body looks like, so that an editor completes it and marks faults.
+
+    ``body_schema`` is a JSON Schema of the body; ``sample_values`` is added to every mapping in it.
+    """
+
+    body_schema: ClassVar[Mapping[str, Any]]
 
 
 class Check(Protocol):

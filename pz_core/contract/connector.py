@@ -147,6 +147,8 @@ class NativeScan:
         setup: statements to run before.
         schema_inferred: whether the types were guessed from the data.
         rejects: a SELECT of one row ``(count, detail)`` run after landing; a count above zero fails the node (PZ0812).
+        guarded: whether the query stops where the data belies what a look at a part of it promised; the engine then asks
+            :meth:`SettlingSource.settle_scan` and lands again. Only from :meth:`ResolvingSource.resolve_scan`.
     """
 
     query: str = field(repr=False)
@@ -154,6 +156,7 @@ class NativeScan:
     setup: tuple[Setup, ...] = ()
     schema_inferred: bool = False
     rejects: str | None = None
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +352,21 @@ class ResolvingSource(Protocol):
         Raises:
             ConnectorError: if the entity cannot be read; PZ0812 names the column and row of a value that does not fit
                 its type.
+        """
+
+
+@runtime_checkable
+class SettlingSource(Protocol):
+    """A resolving source whose scan may be ``guarded``: quick to write, and proven only while it runs."""
+
+    def settle_scan(self, spec: ReadSpec) -> NativeScan | None:
+        """The scan to run after a guarded one has failed: every type proven over all rows, never guarded itself.
+
+        Args:
+            spec: the same read, without hints.
+
+        Raises:
+            ConnectorError: what made the guarded scan fail, if it is a fault of the data.
         """
 
 

@@ -43,23 +43,41 @@ class Option:
     secret: bool = False
 
     def schema(self) -> dict[str, Any]:
-        """This option as JSON Schema."""
+        """This option as JSON Schema.
+
+        A default that is a value of the option stands as ``default``; one in words stands in the description.
+        """
         made: dict[str, Any] = {"description": self.summary}
         if self.type == "list":
             made.update(type="array", items={"type": "string"})
         elif self.type == "mapping":
             made["type"] = "object"
+        elif self.type == "string":
+            made["type"] = ["string", "number"]
         elif self.type != "any":
             made["type"] = self.type
         if self.choices:
-            made["enum"] = list(self.choices)
+            made["enum"] = [self._read(choice) for choice in self.choices]
         if self.minimum is not None:
             made["minimum"] = self.minimum
         if self.maximum is not None:
             made["maximum"] = self.maximum
         if self.default is not None:
-            made["default"] = self.default
+            value = self._read(self.default)
+            plain = self.default in self.choices or not isinstance(value, str)
+            made.update({"default": value} if plain else {"description": f"{self.summary} (default: {self.default})"})
         return made
+
+    def _read(self, text: str) -> Value:
+        """A documented value as the option's type has it; the text itself where it is no such value."""
+        if self.type == "boolean" and text in ("true", "false"):
+            return text == "true"
+        try:
+            if self.type == "integer":
+                return int(text)
+            return float(text) if self.type == "number" else text
+        except ValueError:
+            return text
 
     def fault(self, value: Value, *, shown: bool = True) -> str | None:
         """What is wrong with a value, in words that follow the option's name; never the value of a secret.
@@ -138,9 +156,7 @@ class OptionSet:
         """The option of that name, if it is declared."""
         return next((o for o in self.options if o.name == name), None)
 
-    def faults(
-        self, values: Mapping[str, Value], *, known: Iterable[str] = (), shown: bool = True
-    ) -> tuple[str, ...]:
+    def faults(self, values: Mapping[str, Value], *, known: Iterable[str] = (), shown: bool = True) -> tuple[str, ...]:
         """Everything wrong with a mapping of values, one text a fault, each naming its option.
 
         Args:

@@ -32,3 +32,21 @@ def read_refusal(text: str) -> ConnectorError | None:
     if found is None:
         return None
     return ConnectorError(found[2], code=found[1], hint=found[3] or None)
+
+
+#: What a guard stops a statement with. It is for whoever ran the statement and never reaches a user.
+_TRIP = "pz-guard-tripped"
+
+
+def trip() -> str:
+    """A SQL expression that stops the statement because a value is not what a sample had promised.
+
+    Whoever runs a guarded scan then asks its source to settle it: see
+    :class:`~pz_core.contract.connector.SettlingSource`.
+    """
+    return f"error({quote_literal(_TRIP)})"
+
+
+def is_trip(text: str) -> bool:
+    """Whether the text of a DuckDB error is that of a tripped guard."""
+    return _TRIP in text

@@ -160,12 +160,18 @@ class _Earlier:
         self.record = record
         self.staging = runs_dir(graph.project.root) / record.run_id / "staging.duckdb"
         self._graph = graph
+        self._by_name = _recorded(record)
         self._by_id = {recorded.id: recorded for recorded in reversed(record.nodes)}  # of two, the first counts
 
     def done(self, node: Node) -> NodeRecord | None:
         """The record of a node that succeeded and has not changed."""
         found = self._by_id.get(node.id)
         return found if found is not None and found.status == _SUCCESS and found.kind == node.kind.value else None
+
+    def edited(self, node: Node) -> bool:
+        """Whether a node of this kind and name succeeded, and is another one now."""
+        found = self._by_name.get((node.kind.value, node.name))
+        return found is not None and found.status == _SUCCESS and found.id != node.id
 
     def carried(self, node: Node, *, watermark: bool = False) -> NodeResult:
         """The result of a node that is taken as it was."""
@@ -229,7 +235,9 @@ def _read(
     """What can be copied of a read; where something can be told against it, a note says what."""
     recorded = earlier.done(node)
     if recorded is None:
-        return None  # it failed, was edited, or is new: nobody expects otherwise
+        if earlier.edited(node):
+            notices.append(not_reused(node, "how it is declared has changed since"))
+        return None  # else it failed or is new: nobody expects otherwise
     facts, watermark = _mapping(recorded.raw.get("read")), _mapping(recorded.raw.get("watermark"))
     task = plan.of(node.id).task
     assert isinstance(task, LandTask)

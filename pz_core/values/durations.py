@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+#: A duration above zero, for a JSON Schema.
+DURATION_PATTERN = "^0*[1-9][0-9]*(ms|s|m|h|d)$"
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 #: Longer than any duration that a clock can be asked to wait (about 292 million years) counts as malformed.
 _LONGEST = 2**63 - 1

@@ -144,6 +144,13 @@ def test_rows_that_a_filter_left_out_are_read_when_the_filter_is_another_one(lab
     assert "provenance" not in lab.nodes()["src_db__p"]
 
 
+def test_an_edited_read_is_not_reused_and_a_note_says_why(lab):
+    failed_once(lab)
+    lab.write("pipelines/t.sql", INCREMENTAL.replace("format: 'csv')", "format: 'csv', delimiter: ',')"))
+    assert "how it is declared has changed since" in lab.pz("retry").err
+    assert "lake.t" not in lab.nodes() and lab.stored("src.t") is None
+
+
 def test_another_bound_of_the_watermark_is_another_read(lab):
     failed_once(lab)
     lab.write("pipelines/t.sql", INCREMENTAL.replace("where id >", "where id >="))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec
+from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadHints, ReadShape, ReadSpec
 from pz_core.contract.files import (
     HEAD_BYTES,
     FileRead,
@@ -33,6 +34,7 @@ class FileSource:
         self._name = connection
         self._places = places
         self._database: duckdb.DuckDBPyConnection | None = None
+        self._guarded: tuple[ReadSpec, NativeScan] | None = None
 
     def natural_shape(self, spec: ReadSpec) -> ReadShape:
         """Always all there is."""
@@ -49,13 +51,30 @@ class FileSource:
         return NativeScan(planned_query(read, str(location)), _mechanism(read), schema_inferred=_inferred(read))
 
     def resolve_scan(self, spec: ReadSpec) -> NativeScan:
-        """The scan to land: headers read, files listed, every type proven.
+        """The scan to land: headers read, files listed, types of texts proposed and guarded where one pass can do.
 
         Raises:
             ConnectorError: if the files are not there or cannot be read as asked.
         """
+        # Hints change nothing here, and an engine asks twice where there are some: without them and with them.
+        bare = dataclasses.replace(spec, hints=ReadHints())
+        if self._guarded is None or self._guarded[0] != bare:
+            self._guarded = (bare, self._scan(spec, guarded=True))
+        return self._guarded[1]
+
+    def settle_scan(self, spec: ReadSpec) -> NativeScan:
+        """The scan to land after a guarded one has failed: every type proven.
+
+        Raises:
+            ConnectorError: PZ0812 for a value that does not fit its contract, by column, file and row; what
+                :meth:`resolve_scan` raises.
+        """
+        return self._scan(spec, guarded=False)
+
+    def _scan(self, spec: ReadSpec, *, guarded: bool) -> NativeScan:
         read = self._file_read(spec)
-        return NativeScan(self._resolve(spec)[0].query, _mechanism(read), schema_inferred=_inferred(read))
+        made = self._resolve(spec, guarded=guarded)[0]
+        return NativeScan(made.query, _mechanism(read), schema_inferred=_inferred(read), guarded=made.guarded)
 
     def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
         """One: DuckDB reads the files in parallel by itself."""
@@ -99,7 +118,7 @@ class FileSource:
             raise ConnectorError(faults[0].message, code=faults[0].code, hint=faults[0].hint)
         return FileRead(subject, file_format, spec.options, spec.columns, spec.bounds)  # type: ignore[arg-type]
 
-    def _resolve(self, spec: ReadSpec) -> tuple[ResolvedRead, list[SourceFile]]:
+    def _resolve(self, spec: ReadSpec, *, guarded: bool = False) -> tuple[ResolvedRead, list[SourceFile]]:
         read = self._file_read(spec)
         location = self._places.source(spec.entity, spec.options, read.format)
         path = spec.options.get("path")
@@ -108,7 +127,7 @@ class FileSource:
             raise ConnectorError(escape.message, code=escape.code, hint=escape.hint)
         paths = self._places.found(location, read.format, read.subject)
         files = [self._look(read, path) for path in paths]
-        return resolve(self._connect(), read, files), files
+        return resolve(self._connect(), read, files, guarded=guarded), files
 
     def _look(self, read: FileRead, path: Path) -> SourceFile:
         shown = self._places.shown(path)

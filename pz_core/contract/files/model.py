@@ -65,10 +65,17 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRead:
-    """A SELECT over files that were looked at: every type in it is proven, so its casts cannot change a value."""
+    """A SELECT over files that were looked at, which cannot change a value.
+
+    Args:
+        query: the SELECT.
+        columns: name and DuckDB type of what it yields.
+        guarded: whether types come from a sample and the SELECT stops where a value belies it; else they are proven.
+    """
 
     query: str
     columns: tuple[tuple[str, str], ...]
+    guarded: bool = False
 
 
 def glob_escaped(path: str) -> str:

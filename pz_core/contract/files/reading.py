@@ -9,7 +9,14 @@ from pz_core.contract.files.delimited import csv_sources
 from pz_core.contract.files.jsonlines import no_schema, resolve_json
 from pz_core.contract.files.model import Connection, FileRead, ResolvedRead, SourceFile, bounded, reader_error
 from pz_core.contract.files.parquet import resolve_parquet
-from pz_core.contract.files.textual import contract_columns, found_columns, prove_contract, typed_select
+from pz_core.contract.files.textual import (
+    contract_columns,
+    found_columns,
+    guarded_columns,
+    guarded_contract,
+    prove_contract,
+    typed_select,
+)
 from pz_core.contract.files.words import TextRules
 from pz_core.values import duckdb_type, quote_identifier, quote_literal
 
@@ -38,13 +45,18 @@ def planned_query(read: FileRead, location: str) -> str:
     return bounded(f"SELECT {fields} FROM {scan}", read.bounds)
 
 
-def resolve(connection: Connection, read: FileRead, files: Sequence[SourceFile]) -> ResolvedRead:
+def resolve(
+    connection: Connection, read: FileRead, files: Sequence[SourceFile], *, guarded: bool = False
+) -> ResolvedRead:
     """Look at the files and write the SELECT that reads them exactly.
 
     Args:
         connection: a DuckDB connection of the caller's own, with time zone UTC.
         read: what is asked for.
         files: at least one; text formats with their ``head``.
+        guarded: whether the caller lands all rows or none, and asks again without it if the SELECT fails. Then types may
+            come from a sample, and the SELECT proves them. A bounded read is always proven, since a filter could keep
+            rows from the guards.
 
     Raises:
         ConnectorError: the files cannot be read as asked; PZ0353 where names do not fit, PZ0812 where a value does not
@@ -55,20 +67,28 @@ def resolve(connection: Connection, read: FileRead, files: Sequence[SourceFile])
     if read.columns is None and read.format != "parquet" and all(file.empty for file in files):
         raise no_schema(read, files)
     try:
-        made = _resolved(connection, read, files)
+        made = _resolved(connection, read, files, guarded and not _is_bounded(read))
     except duckdb.Error as error:
         raise reader_error(error, read, files) from error
     _refuse_unknown_cursor(read, made)
-    return ResolvedRead(bounded(made.query, read.bounds), made.columns)
+    return ResolvedRead(bounded(made.query, read.bounds), made.columns, made.guarded)
 
 
-def _resolved(connection: Connection, read: FileRead, files: Sequence[SourceFile]) -> ResolvedRead:
+def _resolved(connection: Connection, read: FileRead, files: Sequence[SourceFile], guarded: bool) -> ResolvedRead:
     if read.format == "parquet":
         return resolve_parquet(connection, read, files)
     if read.format == "json":
         return resolve_json(connection, read, files)
     rules = TextRules.of(read.options)
     wanted, sources = csv_sources(read, files)
+    if guarded and sources:
+        made = (
+            guarded_columns(connection, wanted, sources, rules)
+            if read.columns is None
+            else guarded_contract(connection, read.columns, sources, rules)
+        )
+        if made is not None:
+            return made
     if read.columns is not None:
         prove_contract(connection, read, read.columns, sources, rules)
         return typed_select(contract_columns(read.columns), sources, rules, found=False)
@@ -77,8 +97,12 @@ def _resolved(connection: Connection, read: FileRead, files: Sequence[SourceFile
     return typed_select(columns, sources, rules, found=True)
 
 
+def _is_bounded(read: FileRead) -> bool:
+    return read.bounds is not None and (read.bounds.lower is not None or read.bounds.upper is not None)
+
+
 def _refuse_unknown_cursor(read: FileRead, made: ResolvedRead) -> None:
-    if read.bounds is None or (read.bounds.lower is None and read.bounds.upper is None):
+    if read.bounds is None or not _is_bounded(read):
         return
     cursor = read.bounds.cursor
     if cursor.casefold() not in {name.casefold() for name, _ in made.columns}:

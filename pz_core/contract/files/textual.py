@@ -1,16 +1,19 @@
 """Typed columns out of sources in which every field is text: csv, tsv, and what JSON leaves open.
 
-Types are settled over *all* rows before a row is landed: a sample proposes, one pass over the rest disposes. So the
-landing itself can use plain casts, and costs what DuckDB's own typed reading costs.
+A sample proposes types. Then there are two ways. *Guarded*: the SELECT that lands the rows proves every value itself, in
+one pass, and stops where one is not what the sample promised. *Settled*: one pass over all rows disposes first, so that
+the SELECT can use plain casts; this is the way after a guard has tripped, and where rows are handed on before the last
+one is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pz_core.contract.connector import ConnectorError
+from pz_core.contract.files.guards import GuardedField, declared_guard, found_guard, guarded_select
 from pz_core.contract.files.model import Connection, FileRead, ResolvedRead, SourceFile
 from pz_core.contract.files.words import (
     KINDS,
@@ -26,6 +29,8 @@ from pz_core.contract.files.words import (
 from pz_core.values import duckdb_type, quote_identifier
 
 _SAMPLE = 2_000
+#: For columns whose first texts are all NULL.
+_LONG_SAMPLE = 100_000
 #: Found types that DuckDB's csv parser makes from plain text exactly as a cast does, only faster.
 _DIRECT = frozenset({"BIGINT", "DOUBLE", "DATE", "TIMESTAMP"})
 
@@ -69,7 +74,7 @@ def found_columns(
         sources: the files.
         rules: how numbers and NULL are spelled.
     """
-    proposed = _propose(connection, names, sources, rules)
+    proposed = [kind for kind, _ in _propose(connection, names, sources, rules)]
     tested = [(i, found_test(kind, f"k{i}", rules)) for i, kind in enumerate(proposed) if kind not in (None, "varchar")]
     failed: list[int] = []
     if tested:
@@ -89,11 +94,11 @@ def found_columns(
 
 def _propose(
     connection: Connection, names: Sequence[str], sources: Sequence[TextSource], rules: TextRules
-) -> list[Kind | None]:
-    """The kind that a sample suggests; ``None`` where it holds no value."""
+) -> list[tuple[Kind | None, str]]:
+    """Kind and type that a sample suggests; ``None`` where it holds no value."""
     indices = list(range(len(names)))
     settled = _settle(connection, indices, sources, rules, _SAMPLE)
-    return [settled[i][0] for i in indices]
+    return [settled[i] for i in indices]
 
 
 def _settle(
@@ -143,6 +148,77 @@ def _rows(sources: Sequence[TextSource], indices: Sequence[int], limit: int | No
 def _field(source: TextSource, index: int) -> str:
     name = source.columns[index]
     return "CAST(NULL AS VARCHAR)" if name is None else quote_identifier(name)
+
+
+def guarded_columns(
+    connection: Connection, names: Sequence[str], sources: Sequence[TextSource], rules: TextRules
+) -> ResolvedRead:
+    """The rows of the sources with the types that a sample proposes, every value under guard.
+
+    Args:
+        connection: to read the sample with.
+        names: of the columns.
+        sources: the files; at least one.
+        rules: how numbers and NULL are spelled.
+    """
+    proposed = _propose(connection, names, sources, rules)
+    unknown = [i for i, (kind, _) in enumerate(proposed) if kind is None]
+    for i, found in _settle(connection, unknown, sources, rules, _LONG_SAMPLE).items():
+        proposed[i] = found
+
+    def guard(i: int, column: str) -> GuardedField:
+        kind, type_name = proposed[i]
+        return found_guard(kind, type_name, column, i, rules)
+
+    return _guarded(tuple((name, proposed[i][1]) for i, name in enumerate(names)), sources, guard)
+
+
+def guarded_contract(
+    connection: Connection, contract: Mapping[str, str], sources: Sequence[TextSource], rules: TextRules
+) -> ResolvedRead | None:
+    """The rows of the sources with their declared types, every value under guard.
+
+    Args:
+        connection: to read a sample with, where instants leave open whether they have zones.
+        contract: name -> type word, in the order of the sources' columns.
+        sources: the files; at least one.
+        rules: how numbers and NULL are spelled.
+
+    Returns:
+        ``None`` where the sample shows already that the contract cannot hold.
+    """
+    words = list(contract.items())
+    zoned: dict[int, bool] = {}
+    for i, (_, word) in enumerate(words):
+        if word == "timestamptz":
+            rows = _rows(sources, [i], _SAMPLE)
+            naive = naive_test(f"k{i}", rules)
+            answer = connection.execute(
+                f"SELECT count(*) FILTER ({naive}), count(*) FILTER (NOT ({naive})) FROM {rows}"
+            ).fetchall()[0]
+            if answer[0] and answer[1]:
+                return None
+            zoned[i] = not answer[0]
+
+    def guard(i: int, column: str) -> GuardedField:
+        return declared_guard(words[i][1], column, i, rules, zoned.get(i))
+
+    return _guarded(tuple((name, duckdb_type(word)) for name, word in words), sources, guard)
+
+
+def _guarded(
+    shape: tuple[tuple[str, str], ...], sources: Sequence[TextSource], guard: Callable[[int, str], GuardedField]
+) -> ResolvedRead:
+    selects = []
+    for source in sources:
+        fields = []
+        for at, (name, kind) in enumerate(shape):
+            lacking = source.columns[at] is None
+            field = GuardedField((), f"CAST(NULL AS {kind})") if lacking else guard(at, _field(source, at))
+            fields.append((name, field))
+        types = dict.fromkeys(source.all_columns, "VARCHAR")
+        selects.append(guarded_select(fields, source.scan(source.files, types)))
+    return ResolvedRead(" UNION ALL ".join(selects), shape, guarded=True)
 
 
 # --- declared types --------------------------------------------------------------------------------------------------
@@ -266,4 +342,12 @@ def contract_columns(contract: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return [(name, duckdb_type(word), word) for name, word in contract.items()]
 
 
-__all__ = ["TextSource", "contract_columns", "found_columns", "prove_contract", "typed_select"]
+__all__ = [
+    "TextSource",
+    "contract_columns",
+    "found_columns",
+    "guarded_columns",
+    "guarded_contract",
+    "prove_contract",
+    "typed_select",
+]

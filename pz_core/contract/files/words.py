@@ -159,6 +159,20 @@ def found_extras(column: str, rules: TextRules) -> tuple[str, str, str, str]:
     return f"count({text})", finite, whole, fraction
 
 
+def found_digits_test(type_name: str, column: str, rules: TextRules) -> str:
+    """A test that a decimal in its plain form has no more digits, before and behind the point, than its type."""
+    width, scale = _width_and_scale(type_name)
+    text = rules.text(column)
+    fraction = rf"(\.[0-9]{{1,{scale}}})?" if scale else ""
+    digits = _matches(rules.number(text), rf"-?[0-9]{{1,{width - scale}}}{fraction}") if width > scale else "false"
+    return _unless(f"{text} IS NULL", digits)
+
+
+def _width_and_scale(kind: str) -> tuple[int, int]:
+    width, scale = kind[len("DECIMAL(") : -1].split(",")
+    return int(width), int(scale)
+
+
 def found_type(kind: Kind, scale: int = 0) -> str:
     """The DuckDB type of a found kind."""
     return f"DECIMAL(38,{scale})" if kind == "decimal" else duckdb_type(kind)
@@ -223,7 +237,7 @@ def _declared_double(number: str) -> str:
 
 
 def _declared_decimal(number: str, kind: str) -> str:
-    width, scale = (int(part) for part in kind[len("DECIMAL(") : -1].split(","))
+    width, scale = _width_and_scale(kind)
     plain = _matches(number, rf"[+-]?([0-9]+(\.[0-9]{{0,{scale}}}0*)?|\.[0-9]{{1,{max(scale, 1)}}}0*)")
     short = _matches(number, r"[+-]?[0-9]{1,9}(\.[0-9]{1,6})?[eE][+-]?[0-9]{1,2}")
     same = f"coalesce(CAST(TRY_CAST({number} AS {kind}) AS DOUBLE) = TRY_CAST({number} AS DOUBLE), false)"

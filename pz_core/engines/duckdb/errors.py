@@ -6,6 +6,7 @@ DuckDB 1.5.5 as observed.
 
 from __future__ import annotations
 
+import os
 import re
 
 from pz_core.contract.connector import ConnectorError
@@ -115,11 +116,22 @@ def edge_error(error: BaseException, subject: str, node: str) -> ConnectorError:
 
 
 def foreign_error(error: Exception, subject: str, node: str) -> PzError:
-    """Whatever a connector let escape: final, since only a :class:`ConnectorError` can say that it may pass."""
-    words = str(error).strip()
+    """Whatever a connector let escape: final, since only a :class:`ConnectorError` can say that it may pass.
+
+    Its text may hold a value of the data, so it is not told; of a fault of the system the file and the kind are.
+    """
+    if isinstance(error, OSError) and error.errno:
+        place = f": {error.filename}" if isinstance(error.filename, str) else ""
+        return PzError(
+            "PZ0501",
+            f"{subject}: {os.strerror(error.errno)}{place}",
+            where=Where(node=node),
+            hint="check that the place is there and that this user may use it",
+            cause=error,
+        )
     return PzError(
         "PZ0501",
-        f"{subject}: the connector failed with {type(error).__name__}" + (f": {words}" if words else ""),
+        f"{subject}: the connector failed with {type(error).__name__}",
         where=Where(node=node),
         hint="set PZ_DEBUG=1 to see where; the connector should have raised a ConnectorError, tell its authors",
         cause=error,

@@ -6,18 +6,28 @@ Sources: engine.md 2.2 and 2.4, DECISIONS 10 (a floor that the connector cannot 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
 import duckdb
 import pyarrow as pa
 
-from pz_core.contract.connector import ConnectorError, NativeScan, Partition, Source, resolved_scan
+from pz_core.contract.connector import (
+    ConnectorError,
+    NativeScan,
+    Partition,
+    ReadHints,
+    SettlingSource,
+    Source,
+    resolved_scan,
+)
 from pz_core.contract.engine import Cancelled, Host, LandResult, LandTask, Stalls
+from pz_core.contract.refusals import is_trip
 from pz_core.engines.duckdb import arrow
 from pz_core.engines.duckdb.channel import Readers, Stopped
 from pz_core.engines.duckdb.cursor import find_cursor, trim
-from pz_core.engines.duckdb.errors import counts_disagree, edge_error, foreign_error
+from pz_core.engines.duckdb.errors import counts_disagree, edge_error, foreign_error, is_transient
 from pz_core.engines.duckdb.hints import with_fitting_hints
 from pz_core.engines.duckdb.reuse import reuse
 from pz_core.engines.duckdb.session import Session, Work, staged
@@ -59,7 +69,7 @@ def land(session: Session, host: Host, batch_bytes: int, task: LandTask, work: W
             with connector_faults(subject, node):
                 scan = resolved_scan(source, task.read)
             if scan is not None:
-                return _native(session, task, work, scan)
+                return _native(session, source, task, work, scan)
         return _universal(source, closing, batch_bytes, task, work)
 
 
@@ -95,21 +105,50 @@ def _closing(source: Source, subject: str, node: str) -> Iterator[Callable[[], N
     close()
 
 
-def _native(session: Session, task: LandTask, work: Work, scan: NativeScan) -> LandResult:
-    subject, node, target = subject_of(task), task.node.name, staged(task.relation)
+def _native(session: Session, source: Source, task: LandTask, work: Work, scan: NativeScan) -> LandResult:
+    subject, node = subject_of(task), task.node.name
     session.set_up(work, scan.setup, subject, node)
+    if scan.guarded and isinstance(source, SettlingSource):
+        try:
+            return _scanned(task, work, scan)
+        except duckdb.Error as error:
+            work.recognise(error)
+            if not _worth_settling(error):
+                raise edge_error(error, subject, node) from error
+        work.rearm()
+        with connector_faults(subject, node):
+            settled = source.settle_scan(dataclasses.replace(task.read, hints=ReadHints()))
+        if settled is None:
+            raise ConnectorError(
+                f"{subject}: its types cannot be settled",
+                where=Where(node=node),
+                hint="a connector whose scan is guarded must be able to settle it; tell its authors",
+            )
+        session.set_up(work, settled.setup, subject, node)
+        scan = settled
     try:
-        with work.transaction():
-            read = work.count(f"CREATE OR REPLACE TABLE {target} AS\n{scan.query}")
-            if scan.rejects is not None:
-                _refuse_rejects(work, scan.rejects, subject, node)
-            columns = work.columns(target)
-            trimmed = trim(work, target, columns, task, subject)
-            _account(work, target, read, trimmed, subject, node)
-            found = find_cursor(work, target, columns, task, subject)
+        return _scanned(task, work, scan)
     except duckdb.Error as error:
         work.recognise(error)
         raise edge_error(error, subject, node) from error
+
+
+def _worth_settling(error: duckdb.Error) -> bool:
+    """Whether the failure of a guarded scan may be one of the data: its source tells it better, or lands it after all."""
+    machine = (duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.InternalException, duckdb.InterruptException)
+    return is_trip(str(error)) or not (isinstance(error, machine) or is_transient(str(error)))
+
+
+def _scanned(task: LandTask, work: Work, scan: NativeScan) -> LandResult:
+    subject, node, target = subject_of(task), task.node.name, staged(task.relation)
+    with work.transaction():
+        read = work.count(f"CREATE OR REPLACE TABLE {target} AS\n{scan.query}")
+        if scan.rejects is not None:
+            _refuse_rejects(work, scan.rejects, subject, node)
+        columns = work.columns(target)
+        trimmed = trim(work, target, columns, task, subject)
+        _account(work, target, read, trimmed, subject, node)
+        found = find_cursor(work, target, columns, task, subject)
     return LandResult(read, read - trimmed, columns, trimmed, "native", cursor=found)
 
 

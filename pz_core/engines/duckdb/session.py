@@ -120,6 +120,11 @@ class Work:
         """From here on the task cannot be interrupted: it cleans up, or its commit has begun."""
         self._interrupter.stop()
 
+    def rearm(self) -> None:
+        """After a statement that failed, and whose failure is not the end: the next one can be interrupted again."""
+        self._interrupter = Interrupter(self.cursor)
+        self.control.raise_if_cancelled()
+
     def columns(self, relation: str) -> tuple[Column, ...]:
         """Columns of a relation (a quoted name) as DuckDB describes them."""
         return tuple(Column(r[0], r[1]) for r in self.run(f"DESCRIBE {relation}").fetchall())
