@@ -60,6 +60,8 @@ class CustomSql:
             reader.fault("option 'sql' is empty")
         elif len(found) > 1:
             reader.fault(f"option 'sql' holds {len(found)} statements; a check is one query")
+        elif not balanced(found[0]):
+            reader.fault("option 'sql' has a parenthesis that is not opened or not closed")
         reader.done()
         return CheckDefinition(self.name, options={"sql": found[0]}, name=str(name))
 
@@ -88,6 +90,20 @@ def statements(sql: str) -> list[str]:
     if speaks or sql[at:].strip():
         found.append(sql[start:].strip())
     return found
+
+
+def balanced(sql: str) -> bool:
+    """Whether every parenthesis of a statement closes one that it opened: it stands in parentheses of ours."""
+    depth = at = 0
+    while True:
+        match = _TOKEN.search(sql, at)
+        for mark in sql[at : match.start() if match else len(sql)]:
+            depth += (mark == "(") - (mark == ")")
+            if depth < 0:
+                return False
+        if match is None:
+            return depth == 0
+        at = _comment_end(sql, match.end()) if match["open"] else match.end()
 
 
 def _comment_end(sql: str, at: int) -> int:

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from pz_core.errors import PzError, Where
 from pz_core.plan.model import MemoryBudget
 from pz_core.project.model import EngineConfig
+from pz_core.values.sizes import is_percentage, parse_size
 
 #: Batches that a universal edge can hold at once: four queued, one being made, one being taken.
 BATCHES_PER_EDGE = 6
 FIXED_OVERHEAD_BYTES = 256 * 1024**2
-
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
-_PERCENTAGE = re.compile(r"\s*\d+(?:\.\d+)?\s*%\s*")
-_UNITS: dict[str, int] = {"": 1, "b": 1, "byte": 1, "bytes": 1} | {
-    spelling: base**power
-    for power, (letter, word) in enumerate((("k", "kilo"), ("m", "mega"), ("g", "giga"), ("t", "tera")), start=1)
-    for base, spellings in (
-        (1000, (letter, f"{letter}b", f"{word}byte", f"{word}bytes")),
-        (1024, (f"{letter}i", f"{letter}ib", f"{word[:2]}bibyte", f"{word[:2]}bibytes")),
-    )
-    for spelling in spellings
-}
 
 
 def memory_budget(engine: EngineConfig) -> MemoryBudget:
@@ -45,7 +32,7 @@ def memory_budget(engine: EngineConfig) -> MemoryBudget:
 def _limit(text: str | None) -> tuple[int | None, str | None]:
     if text is None:
         return None, "engine.duckdb.memory_limit is not set: the default depends on the machine and is counted as 0"
-    if _PERCENTAGE.fullmatch(text):
+    if is_percentage(text):
         return None, f"engine.duckdb.memory_limit is {text.strip()} of the machine's memory and is counted as 0"
     made = parse_size(text)
     if made is None:
@@ -56,12 +43,3 @@ def _limit(text: str | None) -> tuple[int | None, str | None]:
             hint="write a number and a unit, such as 4GB, 512MiB or 80%",
         )
     return made, None
-
-
-def parse_size(text: str) -> int | None:
-    """Bytes of ``1GiB``, ``500 MB`` or ``1073741824``; ``None`` if the text is no size. Case does not matter."""
-    match = _SIZE.fullmatch(text)
-    if match is None or match[2].lower() not in _UNITS:
-        return None
-    number, unit = match[1], _UNITS[match[2].lower()]
-    return int(number) * unit if number.isdecimal() else int(float(number) * unit)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pz_core.errors import Problems, Where
 from pz_core.plugins.registry import Registry
 from pz_core.project.model import BreakerSettings, EngineConfig
-from pz_core.project.shapes import did_you_mean, one_of, shown_node, switch, unknown_keys, whole
+from pz_core.project.shapes import did_you_mean, one_of, shown, shown_node, switch, unknown_keys, whole
 from pz_core.project.yaml import Block, Field, Node, Text
 from pz_core.values.durations import parse_duration
+from pz_core.values.sizes import is_percentage, parse_size
 
 DEFAULT_KEEP = 10
 
@@ -96,7 +97,7 @@ class _Reader:
             batch_bytes=default.batch_bytes if batch is None else batch,
             force_universal=self._switch("force_universal", default.force_universal),
             check_samples=self._switch("check_samples", default.check_samples),
-            memory_limit=self._text(duckdb, "memory_limit"),
+            memory_limit=self._size(duckdb, "memory_limit"),
             duckdb_threads=self._whole(duckdb, "threads", "engine.duckdb.threads", 1, _MOST),
             temp_directory=self._text(duckdb, "temp_directory"),
             breaker=self._breaker(),
@@ -135,6 +136,14 @@ class _Reader:
                 f"{path} must be a whole number {bounds}, got {shown_node(node)}",
                 f"write {key}: followed by digits, without quotes",
             )
+        return made
+
+    def _size(self, block: Block, key: str) -> str | None:
+        made = self._text(block, key)
+        if made is not None and not is_percentage(made) and parse_size(made) is None:
+            hint = "write a number and a unit, such as 4GB, 512MiB or 80%"
+            self._error(block, key, f"engine.duckdb.{key} {shown(made)} is no size", hint)
+            return None
         return made
 
     def _switch(self, key: str, default: bool) -> bool:

@@ -110,6 +110,8 @@ def _easy(type_name: str, text: str, value: str) -> tuple[tuple[str, ...], str] 
         return (f"{years} AND {same}",), cast_text
     if type_name == "DOUBLE":
         return _easy_double(text, value), "TRY_CAST({text} || 'e0' AS DOUBLE)"
+    if type_name == "BOOLEAN":
+        return (f"({text} = 'true' OR {text} = 'false')", f"({text} = 'True' OR {text} = 'False')"), cast_text
     if type_name.startswith("DECIMAL"):
         scale = int(type_name[:-1].rsplit(",", 1)[1])
         return ((same,), cast_text) if scale <= _MONEY_SCALE else None

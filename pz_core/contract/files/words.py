@@ -27,7 +27,9 @@ _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _ZONE = r"(Z|[+-][0-9]{2}(:[0-9]{2})?)"
 _PLAIN_NUMBER = r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-_NOT_FINITE = "('nan', 'inf', '-inf', '+inf', 'infinity', '-infinity', '+infinity')"
+_NOT_FINITE = "nan|[+-]?inf(inity)?"
+_TRUE = "true|t|1|yes|y"
+_FALSE = "false|f|0|no|n"
 #: Any decimal text of at most this many characters survives a double and comes back digit for digit.
 _DOUBLE_DIGITS = 15
 
@@ -55,7 +57,7 @@ class TextRules:
         if not self.nulls:
             return column
         listed = ", ".join(quote_literal(n) for n in self.nulls)
-        return f"(CASE WHEN {column} IN ({listed}) THEN NULL ELSE {column} END)"
+        return f"(CASE WHEN list_contains([{listed}], {column}) THEN NULL ELSE {column} END)"
 
     def number(self, text: str) -> str:
         """The text of a number in the usual spelling."""
@@ -75,11 +77,16 @@ class TextRules:
         if self.thousands:
             whole = f"([0-9]{{1,3}}({re.escape(self.thousands)}[0-9]{{3}})+|[0-9]+)"
         shape = f"[+-]?({whole}({mark}[0-9]*)?|{mark}[0-9]+)([eE][+-]?[0-9]+)?"
-        return f"({_matches(text, shape)} OR lower({text}) IN {_NOT_FINITE})"
+        return f"({_matches(text, shape)} OR {_words(text, _NOT_FINITE)})"
 
 
 def _matches(text: str, pattern: str) -> str:
     return f"regexp_full_match({text}, {quote_literal(pattern)})"
+
+
+def _words(text: str, pattern: str) -> str:
+    """Whether a text is one of some words, in any case. An ``IN`` of more than a few becomes a join in DuckDB."""
+    return _matches(f"lower({text})", pattern)
 
 
 def _both(*tests: str | None) -> str:
@@ -115,7 +122,7 @@ def _found_test(kind: Kind, text: str, rules: TextRules) -> str:
     if kind in ("bigint", "hugeint", "double", "decimal"):
         return _both(rules.spelled(text), _found_number(kind, rules.number(text)))
     if kind == "boolean":
-        return f"(lower({text}) IN ('true', 'false'))"
+        return _words(text, "true|false")
     if kind == "date":
         return _both(_matches(text, _DAY), _casts(text, "DATE"))
     if kind == "timestamp":
@@ -140,7 +147,7 @@ def _found_number(kind: Kind, number: str) -> str:
         exact = f"({digits} OR coalesce(CAST({value} AS VARCHAR) = {number}, false))"
         finite = f"coalesce(isfinite({value}), false)"
         plain = _both(_matches(number, _PLAIN_NUMBER), exact, finite, _no_underflow(number, value))
-        return _unless(short, f"({plain} OR lower({number}) IN {_NOT_FINITE})")
+        return _unless(short, f"({plain} OR {_words(number, _NOT_FINITE)})")
     return _matches(number, r"-?(0|[1-9][0-9]{0,37})(\.[0-9]{1,37})?")
 
 
@@ -153,7 +160,7 @@ def found_extras(column: str, rules: TextRules) -> tuple[str, str, str, str]:
     """Aggregates that settle a found type: texts, finite numbers, and the most whole and fraction digits."""
     text = rules.text(column)
     number = rules.number(text)
-    finite = f"count({text}) FILTER (lower({text}) NOT IN {_NOT_FINITE})"
+    finite = f"count({text}) FILTER (NOT {_words(text, _NOT_FINITE)})"
     whole = rf"max(length(regexp_extract({number}, '^-?([0-9]*)', 1)))"
     fraction = rf"max(length(regexp_extract({number}, '\.([0-9]*)$', 1)))"
     return f"count({text})", finite, whole, fraction
@@ -204,9 +211,9 @@ def _declared_test(word: str, text: str, rules: TextRules) -> str:
     if word.startswith("decimal"):
         return _both(rules.spelled(text), _declared_decimal(rules.number(text), kind))
     if word == "boolean":
-        return f"(lower({text}) IN ('true', 'false', 't', 'f', '1', '0', 'yes', 'no', 'y', 'n'))"
+        return _words(text, f"{_TRUE}|{_FALSE}")
     if word == "date":
-        return _both(f"({_matches(text, _DAY)} OR lower({text}) IN ('infinity', '-infinity'))", _casts(text, kind))
+        return _both(f"({_matches(text, _DAY)} OR {_words(text, '-?infinity')})", _casts(text, kind))
     if word == "timestamp":
         shape = rf"{_DAY}([ T]{_CLOCK}(Z|[+-]00(:00)?)?)?|-?infinity"
         return _both(_timestamp_shape(text, shape), _casts(text, kind))
@@ -233,7 +240,7 @@ def _declared_double(number: str) -> str:
     finite = f"coalesce(isfinite({value}), false)"
     plain = _both(shape, finite, digits, whole, _no_underflow(number, value))
     easy = _matches(number, r"-?[0-9]{1,8}(\.[0-9]{1,6})?")
-    return _unless(easy, f"({plain} OR lower({number}) IN {_NOT_FINITE})")
+    return _unless(easy, f"({plain} OR {_words(number, _NOT_FINITE)})")
 
 
 def _declared_decimal(number: str, kind: str) -> str:
@@ -265,7 +272,7 @@ def cast(kind: str, word: str, column: str, rules: TextRules) -> str:
     if word == "double" or word.startswith("decimal"):
         return f"CAST({rules.number(text)} AS {kind})"
     if word == "boolean":
-        return f"(lower({text}) IN ('true', 't', '1', 'yes', 'y'))"
+        return _words(text, _TRUE)
     return f"CAST({text} AS {kind})"
 
 
