@@ -9,7 +9,7 @@ export PIP_ROOT_USER_ACTION := ignore
 
 PACKAGES := . plugins/pz-localfiles plugins/pz-duckdb
 
-.PHONY: help setup demo test lint format unit cases deep bench docs lock clean
+.PHONY: help setup compiled demo test lint format unit cases deep bench docs lock clean
 
 help:
 	@echo 'make demo    set up and run the flights example on real data'
@@ -33,10 +33,14 @@ $(VENV)/.stamp: requirements/dev.txt requirements/demo.txt pyproject.toml $(wild
 
 setup: $(VENV)/.stamp
 
-demo: setup
+demo: compiled
 	@$(BIN)/python examples/flights/demo.py
 
-test: lint
+# Byte code first: the tests start pz some thousand times, and the environment may forbid Python to write it by itself.
+compiled: setup
+	@$(BIN)/python -m compileall -q pz_core $(wildcard plugins/*/pz_*)
+
+test: lint compiled
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup
@@ -49,13 +53,13 @@ format: setup
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-cases: setup
+cases: compiled
 	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/test_cases.py
 
-deep: setup
+deep: compiled
 	@PZ_DEEP=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'deep'
 
-bench: setup
+bench: compiled
 	@$(BIN)/python benchmarks/run.py
 
 docs: setup

@@ -26,7 +26,7 @@ PZ = str(Path(sys.executable).with_name("pz"))
 
 ROWS = """
 select i::bigint as id, ((i * 7919) % 100000)::int as n, 'name-' || (i % 5000) as label,
-       round(i * 1.37 / 3, 6)::double as amount, timestamp '2026-01-01' + to_seconds(i) as at
+       round(i * 1.37 / 3, 6)::double as amount, timestamp '2026-01-01' + to_seconds(i) as ts
 from range({rows}) r(i)
 """
 
@@ -82,9 +82,9 @@ PAIRS = (
     Pair(
         "csv_to_parquet_table",
         "INSERT INTO {{ sink('lake', 'rows', strategy: 'replace', format: 'parquet') }}\n"
-        "select id, n * 2 as n2, label, amount, at from {{ source('raw', 'rows', format: 'csv') }}\n",
+        "select id, n * 2 as n2, label, amount, ts from {{ source('raw', 'rows', format: 'csv') }}\n",
         "",
-        "copy (select id, n * 2 as n2, label, amount, at from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
+        "copy (select id, n * 2 as n2, label, amount, ts from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
         (
             "select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'",
             "select count(*), sum(id), sum(n2) from 'raw.parquet'",
@@ -93,9 +93,9 @@ PAIRS = (
     Pair(
         "csv_to_parquet_view",
         "INSERT INTO {{ sink('lake', 'rows', strategy: 'replace', format: 'parquet') }}\n"
-        "select id, n * 2 as n2, label, amount, at from {{ source('raw', 'rows', format: 'csv') }}\n",
+        "select id, n * 2 as n2, label, amount, ts from {{ source('raw', 'rows', format: 'csv') }}\n",
         "pipeline: p\nmaterialization: view\n",
-        "copy (select id, n * 2 as n2, label, amount, at from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
+        "copy (select id, n * 2 as n2, label, amount, ts from read_csv('in/rows.csv')) to 'raw.parquet' (format parquet)",
         (
             "select count(*), sum(id), sum(n2) from 'out/rows/rows.parquet'",
             "select count(*), sum(id), sum(n2) from 'raw.parquet'",
@@ -104,9 +104,9 @@ PAIRS = (
     Pair(
         "parquet_aggregate",
         "INSERT INTO {{ sink('lake', 'sums', strategy: 'replace', format: 'parquet') }}\n"
-        "select label, count(*) as rows, sum(amount) as amount, max(at) as at from {{ source('raw', 'rows', format: 'parquet') }} group by label\n",
+        "select label, count(*) as rows, sum(amount) as amount, max(ts) as ts from {{ source('raw', 'rows', format: 'parquet') }} group by label\n",
         "",
-        "copy (select label, count(*) as rows, sum(amount) as amount, max(at) as at from 'in/rows.parquet' group by label) to 'raw.parquet' (format parquet)",
+        "copy (select label, count(*) as rows, sum(amount) as amount, max(ts) as ts from 'in/rows.parquet' group by label) to 'raw.parquet' (format parquet)",
         ("select count(*), sum(rows) from 'out/sums/sums.parquet'", "select count(*), sum(rows) from 'raw.parquet'"),
     ),
     Pair(
@@ -186,19 +186,25 @@ def many_pipelines(root: Path, count: int) -> None:
 def bench_commands(runs: int) -> dict[str, dict[str, float]]:
     made: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="pz-bench-") as folder:
-        for name, count, arguments in (
-            ("version", 0, ["--version"]),
-            ("ls_10", 10, ["ls"]),
-            ("ls_1000", 1000, ["ls"]),
-            ("compile_1000", 1000, ["compile"]),
-            ("compile_3000", 3000, ["compile"]),
+        for name, count, arguments, warm in (
+            ("version", 0, ["--version"], False),
+            ("ls_10", 10, ["ls"], False),
+            ("ls_1000", 1000, ["ls"], False),
+            ("compile_1000", 1000, ["compile"], False),
+            ("compile_1000_warm", 1000, ["compile"], True),
+            ("compile_3000", 3000, ["compile"], False),
+            ("compile_3000_warm", 3000, ["compile"], True),
         ):
             root = Path(folder) / name
             root.mkdir()
             if count:
                 many_pipelines(root, count)
             ours, theirs = [], []
+            if warm:
+                timed([PZ, *arguments], root)
             for _ in range(runs):
+                if not warm:
+                    shutil.rmtree(root / ".pz", ignore_errors=True)
                 ours.append(timed([PZ, *arguments], root))
                 theirs.append(timed([PYTHON, "-c", "pass"], root))
             made[name] = result(ours, theirs)

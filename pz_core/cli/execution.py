@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pz_core.cli import output
 from pz_core.cli.failures import CancelledBeforeRun
 from pz_core.cli.interrupts import stop_signals
+from pz_core.cli.locks import check_lock
 from pz_core.cli.prepare import open_graph
 from pz_core.errors import Notice, PzError, PzErrors
 from pz_core.render.stream import emit, is_interactive
@@ -51,14 +52,17 @@ def before_any_node() -> Iterator[None]:
             raise CancelledBeforeRun from None
 
 
-def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: bool) -> Prepared:
-    """Load, compile, check options, bind the SQL, select, plan. Leaves no run behind.
+def prepare(
+    project: Path, vars_json: str | None, choose: Choice, *, narrow: bool, skip_lock_check: bool = False
+) -> Prepared:
+    """Load, compile, check options, bind the SQL, select, look at the lock, plan. Leaves no run behind.
 
     Args:
         project: directory of the project.
         vars_json: the text of ``--vars``.
         choose: gives the nodes to run.
         narrow: whether the user named nodes; a choice that names nothing is then told before faults of options.
+        skip_lock_check: run although the lock does not fit.
 
     Raises:
         PzErrors: all faults of the first step that finds any.
@@ -87,6 +91,7 @@ def prepare(project: Path, vars_json: str | None, choose: Choice, *, narrow: boo
     if refusal is not None:
         raise refusal
     assert effective is not None  # either chosen or refused
+    check_lock(graph, registry, skip=skip_lock_check)
     plan = make_plan(graph, registry, executed=effective)
     output.tell_notices(plan.notices)
     registry.load("engine", graph.project.engine.name)  # an engine that cannot be used is refused before there is a run

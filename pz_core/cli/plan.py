@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pz_core.cli import output
+from pz_core.cli.locks import check_lock
 from pz_core.cli.options import all_option, json_option, lock_option, project_options, select_option
 from pz_core.cli.prepare import open_graph
 from pz_core.render.text import elapsed, plural
@@ -53,6 +54,7 @@ def plan(
         executed = with_ancestors(graph, shown)
     notices = check_options(graph, registry, only=executed)
     output.tell_notices(notices)
+    check_lock(graph, registry, skip=no_lock_check)
     made = make_plan(graph, registry, executed=executed)
     output.tell_notices(made.notices)
     write_plan(made)

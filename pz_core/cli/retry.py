@@ -38,7 +38,7 @@ def retry(project: Path, full_refresh: bool, fail_fast: bool, log_format: str, n
             output.tell_notices(found.notices)
             return found.ids
 
-        prepared = prepare(project, None, chosen, narrow=False)
+        prepared = prepare(project, None, chosen, narrow=False, skip_lock_check=no_lock_check)
         taken_over, notices = take_over(
             prepared.plan, prepared.selected, earlier, prepared.registry, full_refresh=full_refresh
         )

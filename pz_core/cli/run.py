@@ -64,7 +64,13 @@ def run(
 
     def settle() -> Prepared:
         with before_any_node():
-            return prepare(project, vars_json, choose, narrow=bool(names) or expression is not None)
+            return prepare(
+                project,
+                vars_json,
+                choose,
+                narrow=bool(names) or expression is not None,
+                skip_lock_check=no_lock_check,
+            )
 
     def carry_out(prepared: Prepared, first: bool) -> RunResult | None:
         # Reading everything again is for the first pass: each later one goes on from there.

@@ -29,5 +29,5 @@ def test(
         return checks_with_ancestors(graph, select(graph, expression=expression))
 
     with before_any_node():
-        prepared = prepare(project, vars_json, choose, narrow=expression is not None)
+        prepared = prepare(project, vars_json, choose, narrow=expression is not None, skip_lock_check=no_lock_check)
     return carry_out(prepared, fail_fast=fail_fast, full_refresh=False, as_json=log_format == "json", advance=False)

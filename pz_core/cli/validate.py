@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pz_core.cli import output
+from pz_core.cli.locks import check_lock
 from pz_core.cli.options import json_option, lock_option, project_options
 from pz_core.cli.prepare import open_graph
 from pz_core.errors import Notice
@@ -36,6 +37,7 @@ def validate(project: Path, vars_json: str | None, connect: bool, no_lock_check:
     dry = _dry_notices(dry_compile(graph))
     output.tell_notices(dry)
     notices += dry
+    check_lock(graph, registry, skip=no_lock_check)
     if connect:
         from pz_core.cli.probe import check_connections
 

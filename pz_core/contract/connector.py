@@ -424,3 +424,17 @@ class Connector(Protocol):
 
     def open_sink(self) -> Sink:
         """Open for writing."""
+
+
+@runtime_checkable
+class PlacingConnector(Protocol):
+    """A connector that can say offline where a write ends up, so that two outputs of one place are refused (PZ0206).
+
+    Two connections may well lead to one place, and a place may know a thing by more than one name.
+    """
+
+    def write_place(self, spec: WriteSpec) -> str:
+        """The place of a write, spelled one way for every name that it has: a path, or a server and a table.
+
+        It is compared and never shown. Planning calls it after :meth:`Connector.validate_write` found no fault.
+        """

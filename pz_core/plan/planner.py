@@ -8,7 +8,7 @@ from pz_core.errors import Problems, PzError
 from pz_core.plan.budget import memory_budget
 from pz_core.plan.connectors import Connectors
 from pz_core.plan.model import MemoryBudget, NodePlan, Plan
-from pz_core.plan.sinks import lacking, plan_sink
+from pz_core.plan.sinks import lacking, plan_sink, sharing
 from pz_core.plan.sources import Context, plan_source
 from pz_core.plugins import Registry
 
@@ -43,6 +43,8 @@ def make_plan(graph: Graph, registry: Registry, *, executed: frozenset[str] | No
             made.append(plan_sink(context, node, registry, above))
         else:
             made.append(_inside(node))
+    for error in sharing(context, made):
+        problems.add(error)
     for error in lacking(context, [n for n in graph.nodes if isinstance(n, SinkNode)], registry):
         problems.add(error)
     _refuse_pace(context)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pz_core.compile.model import SinkNode, SourceNode
 from pz_core.contract.capabilities import LoadMode
-from pz_core.contract.connector import ConnectorError, NativeCopy, NativeTarget, WriteSpec
+from pz_core.contract.connector import ConnectorError, NativeCopy, NativeTarget, PlacingConnector, WriteSpec
 from pz_core.contract.engine import DrainTask, NodeRef, Tier
 from pz_core.errors import PzError
 from pz_core.plan.model import NodePlan
@@ -115,6 +115,33 @@ def lacking(context: Context, nodes: list[SinkNode], registry: Registry) -> list
             hint=_alternatives(context, group[0], registry),
         )
         for (_, strategy), group in groups.items()
+    ]
+
+
+def sharing(context: Context, plans: list[NodePlan]) -> list[PzError]:
+    """One PZ0206 for each place that several outputs would write, whatever names and connections lead there."""
+    graph = context.graph
+    places: dict[tuple[str, str], list[SinkNode]] = {}
+    for plan in plans:
+        node = graph.node(plan.id)
+        if not isinstance(node, SinkNode) or not isinstance(plan.task, DrainTask) or plan.refusal is not None:
+            continue
+        try:
+            connector = context.connectors.instance(node.connection)
+            if isinstance(connector, PlacingConnector):
+                places.setdefault((node.connector, connector.write_place(plan.task.write)), []).append(node)
+        except Exception:  # noqa: BLE001 - a connector that cannot say has said its faults elsewhere
+            continue
+    return [
+        PzError(
+            "PZ0206",
+            f"the outputs {' and '.join(sorted(n.name for n in nodes))} are one place, and each would undo the other "
+            f"(pipelines {', '.join(sorted({n.pipeline for n in nodes}))})",
+            where=min((n.where for n in nodes), key=lambda where: where.sort_key),
+            hint="write one of them to another entity, path or connection, or combine the pipelines",
+        )
+        for nodes in places.values()
+        if len(nodes) > 1
     ]
 
 

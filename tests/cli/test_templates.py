@@ -29,10 +29,11 @@ def test_every_template_validates_without_a_word(pz: Any, template: str) -> None
 
 
 def test_the_sample_has_twelve_nodes(pz: Any, sample: Path) -> None:
+    before = sorted(sample.rglob("*"))
     nodes = json.loads(pz("ls", "--json").out)
     kinds = Counter(node["kind"] for node in nodes)
     assert kinds == {"source_load": 3, "pipeline": 4, "check": 2, "sink_write": 3}
-    assert not (sample / ".pz").exists(), "ls writes nothing"
+    assert sorted(sample.rglob("*")) == before, "ls writes nothing"
     lines = pz("ls").out.splitlines()
     assert len(lines) == 12
     row = next(line for line in lines if " orders_enriched " in line)

@@ -68,6 +68,11 @@ class DuckDB:
             return (PzError(error.code, error.message, hint=error.hint),)
         return ()
 
+    def write_place(self, spec: WriteSpec) -> str:
+        """The file and the table in it; DuckDB tells names apart without their case."""
+        name = TableName.of(spec.entity, f"{self._connection.name}.{spec.entity}")
+        return f"{self._file.path}:{name.schema.lower()}.{name.table.lower()}"
+
     def check(self) -> CheckReport:
         """Whether the file is a DuckDB database; one that does not exist is made by the first write."""
         path, shown = self._file.path, self._file.shown

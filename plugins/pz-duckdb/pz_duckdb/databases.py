@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 
 from pz_core.contract.connector import ConnectorError
+from pz_core.values.duckdb_text import clean_message, without_values
 from pz_duckdb.tables import DatabaseFile
 
 _LOCKED = re.compile(
@@ -92,9 +93,9 @@ def database_error(error: Exception, file: DatabaseFile, subject: str) -> Connec
     text = str(error)
     if _LOCKED.search(text):
         return _busy(file, subject, "another process, or another connection of this run, has it open", error)
-    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    message = without_values(clean_message(text)) or type(error).__name__
     return ConnectorError(
-        f"{subject}: {first}",
+        f"{subject}: {message}",
         transient=bool(_CONFLICT.search(text)),
         hint=f"check the table and database file {file.shown}",
         cause=error,

@@ -65,8 +65,8 @@ class TableSession:
             self._place = (catalog, name.schema, name.table)
             self.target = quote_path(*self._place)
             self.staged = quote_path("temp", "main", _STAGED)
-            self._refuse_missing_schema(name)
             self._run("BEGIN TRANSACTION")
+            self._run(f"CREATE SCHEMA IF NOT EXISTS {quote_path(catalog, name.schema)}")
             fields = ", ".join(f"{quote_identifier(c.name)} {c.type}" for c in columns)
             self._run(f"CREATE TEMPORARY TABLE {quote_identifier(_STAGED)} ({fields})")
         except BaseException:
@@ -117,17 +117,6 @@ class TableSession:
             with contextlib.suppress(duckdb.Error):
                 self._cursor.execute("ROLLBACK")
         self._end()
-
-    def _refuse_missing_schema(self, name: TableName) -> None:
-        there = self._run(
-            "SELECT count(*) FROM duckdb_schemas() WHERE database_name = current_database() "
-            f"AND lower(schema_name) = lower({quote_literal(name.schema)})"
-        ).fetchall()[0][0]
-        if not there:
-            raise ConnectorError(
-                f"{self._subject}: schema '{name.schema}' does not exist in {self._file.shown}",
-                hint=f"run CREATE SCHEMA {quote_identifier(name.schema)} once, or write to a schema that is there",
-            )
 
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
         import duckdb

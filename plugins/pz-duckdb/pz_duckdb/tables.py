@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +50,7 @@ class DatabaseFile:
     Args:
         connection: its name.
         project: absolute path of the project.
-        path: absolute path of the file.
+        path: absolute path of the file, symbolic links resolved: two connections to one file are told by it.
     """
 
     connection: str
@@ -60,13 +62,14 @@ class DatabaseFile:
         """From a connection."""
         given = config.options.get("path", "")
         text = reveal(given) if isinstance(given, Secret) else str(given)
-        project = Path(os.path.normpath(Path.cwd() / config.base_dir))
-        return cls(config.name, project, Path(os.path.normpath(project / text)))
+        project = Path(os.path.realpath(Path.cwd() / config.base_dir))
+        return cls(config.name, project, Path(os.path.realpath(project / text)))
 
     @property
     def alias(self) -> str:
-        """The name that it has when it is attached to the engine's DuckDB."""
-        return f"pz_c_{self.connection}"
+        """The name that it has when it is attached to the engine's DuckDB: one a file, which can be attached once."""
+        stem = re.sub(r"[^A-Za-z0-9_]", "_", self.path.stem)[:40]
+        return f"pz_{stem}_{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]}"
 
     @property
     def shown(self) -> str:

@@ -184,11 +184,12 @@ def test_a_statement_that_fails_is_a_coded_error_and_abort_still_works(tmp_path:
     assert not rows_of(tmp_path, "SELECT * FROM duckdb_tables()")
 
 
-def test_a_schema_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConnectorError, match=r"schema 'mart' does not exist in store\.duckdb"):
-        session(tmp_path, "mart.t")
-    make(tmp_path, "CREATE SCHEMA mart")
+def test_a_schema_that_is_not_there_is_made_with_the_table_and_goes_with_an_abort(tmp_path: Path) -> None:
     session(tmp_path, "mart.t").abort()
+    there = "FROM duckdb_schemas() WHERE schema_name = 'mart' AND database_name = 'store'"
+    assert not rows_of(tmp_path, there)
+    session(tmp_path, "mart.t").commit()
+    assert rows_of(tmp_path, there)
 
 
 def test_reader_and_writer_of_one_process_share_the_file(tmp_path: Path) -> None:

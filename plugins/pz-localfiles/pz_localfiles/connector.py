@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from pz_core.contract.capabilities import Capabilities
 from pz_core.contract.connector import CheckReport, ConnectionConfig, ReadSpec, WriteSpec
-from pz_core.contract.files import READ_FORMAT_OPTIONS, WRITE_FORMAT_OPTIONS, format_faults, read_format
+from pz_core.contract.files import (
+    READ_FORMAT_OPTIONS,
+    WRITE_FORMAT_OPTIONS,
+    Format,
+    extension,
+    format_faults,
+    read_format,
+)
 from pz_core.contract.options import Option, OptionSet, option_set
 from pz_core.errors import PzError
-from pz_localfiles.places import Places
+from pz_localfiles.places import Places, file_stem
 from pz_localfiles.sink import FileSink
 from pz_localfiles.source import FileSource
 
@@ -79,6 +87,12 @@ class LocalFiles:
         found = format_faults(subject, str(spec.options.get("format", "parquet")), spec.options, "write")
         escape = self._places.escape(self._places.folder(spec.entity, spec.options), given, subject)
         return [*found, escape] if escape else found
+
+    def write_place(self, spec: WriteSpec) -> str:
+        """The files that a write makes and replaces: a folder, and how their names begin and end."""
+        folder = os.path.realpath(self._places.folder(spec.entity, spec.options))
+        ending = extension(cast(Format, spec.options.get("format", "parquet")), spec.options)
+        return os.path.normcase(os.path.join(folder, f"{file_stem(spec.entity)}.{ending}"))  # noqa: PTH118
 
     def check(self) -> CheckReport:
         """Whether the root is a folder; one that does not exist is made by the first write."""

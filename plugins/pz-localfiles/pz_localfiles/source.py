@@ -59,7 +59,7 @@ class FileSource:
         # Hints change nothing here, and an engine asks twice where there are some: without them and with them.
         bare = dataclasses.replace(spec, hints=ReadHints())
         if self._guarded is None or self._guarded[0] != bare:
-            self._guarded = (bare, self._scan(spec, guarded=True))
+            self._guarded = (bare, _native_scan(self._file_read(spec), self._resolve(spec, guarded=True)[0]))
         return self._guarded[1]
 
     def settle_scan(self, spec: ReadSpec) -> NativeScan:
@@ -69,12 +69,17 @@ class FileSource:
             ConnectorError: PZ0812 for a value that does not fit its contract, by column, file and row; what
                 :meth:`resolve_scan` raises.
         """
-        return self._scan(spec, guarded=False)
+        import duckdb
 
-    def _scan(self, spec: ReadSpec, *, guarded: bool) -> NativeScan:
+        made, files = self._resolve(spec)
         read = self._file_read(spec)
-        made = self._resolve(spec, guarded=guarded)[0]
-        return NativeScan(made.query, _mechanism(read), schema_inferred=_inferred(read), guarded=made.guarded)
+        if all(kind == "VARCHAR" for _, kind in made.columns):
+            # No type had to be proven, so nothing was read through, and what stopped the guarded scan was not met yet.
+            try:
+                self._connect().execute(f"SELECT count(COLUMNS(*)) FROM ({made.query}) AS pz_rows").fetchall()
+            except duckdb.Error as error:
+                raise reader_error(error, read, files) from error
+        return _native_scan(read, made)
 
     def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
         """One: DuckDB reads the files in parallel by itself."""
@@ -160,6 +165,10 @@ def _head(path: Path) -> bytes:
 
     with pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else "zstd") as packed:
         return bytes(packed.read(HEAD_BYTES + 1))
+
+
+def _native_scan(read: FileRead, made: ResolvedRead) -> NativeScan:
+    return NativeScan(made.query, _mechanism(read), schema_inferred=_inferred(read), guarded=made.guarded)
 
 
 def _mechanism(read: FileRead) -> str:

@@ -13,6 +13,8 @@ from pz_core.contract.files.textual import TextSource
 from pz_core.values import quote_literal
 
 _DELIMITERS = (",", ";", "\t", "|")
+#: Bytes that DuckDB reads at a time and gives to one thread. Left to itself it takes sixteen times the longest record.
+_BUFFER = 2 * LONGEST_RECORD
 _CODECS = {"utf-8": "utf-8-sig", "utf-16": "utf-16", "latin-1": "latin-1"}
 
 
@@ -77,7 +79,8 @@ class _Scan:
             f"read_csv({file_list(files)}, columns={{{columns}}}, auto_detect=false, header={str(d.header).lower()}, "
             f"delim={quote_literal(d.delimiter)}, quote={quote_literal(d.quote)}, escape={quote_literal(d.escape)}, "
             f"encoding={quote_literal(d.encoding)}, nullstr='', allow_quoted_nulls=false, strict_mode=true, "
-            f"null_padding=false, ignore_errors=false, max_line_size={LONGEST_RECORD}, hive_partitioning=false, "
+            f"null_padding=false, ignore_errors=false, max_line_size={LONGEST_RECORD}, buffer_size={_BUFFER}, "
+            "hive_partitioning=false, "
             f"union_by_name=false{extra})"
         )
 

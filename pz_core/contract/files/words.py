@@ -94,9 +94,8 @@ def _both(*tests: str | None) -> str:
 
 
 def _timestamp_shape(text: str, pattern: str) -> str:
-    """The shape of a timestamp; the usual one is seen without a regular expression, and the cast proves its digits."""
-    digits = f"{text}[1] BETWEEN '0' AND '9' AND {text}[19] BETWEEN '0' AND '9'"
-    usual = f"{text} LIKE '____-__-__ __:__:__' AND {digits} AND {text}[12:13] < '24'"
+    """The shape of a timestamp; the usual one is seen without a regular expression, from what its value is written as."""
+    usual = f"strlen({text}) = 19 AND coalesce(CAST(TRY_CAST({text} AS TIMESTAMP) AS VARCHAR) = {text}, false)"
     return _unless(usual, _matches(text, pattern))
 
 
@@ -154,6 +153,19 @@ def _found_number(kind: Kind, number: str) -> str:
 def _no_underflow(number: str, value: str) -> str:
     """A number with a digit other than zero must not become zero."""
     return f"({value} <> 0 OR NOT regexp_matches(regexp_replace({number}, '[eE].*$', ''), '[1-9]'))"
+
+
+#: Kinds by the type that a text of theirs must cast to, in the order of :func:`cast_tests`.
+CAST_KINDS: tuple[tuple[Kind, ...], ...] = (
+    ("boolean",), ("bigint", "hugeint", "double", "decimal"), ("date", "timestamp"), ("timestamptz",), ("time",),
+)  # fmt: skip
+
+
+def cast_tests(column: str, rules: TextRules) -> tuple[str, ...]:
+    """Tests that are quick and needful, not sufficient: whether a text can be of any of the kinds of a group."""
+    text = rules.text(column)
+    types = {"BOOLEAN": text, "DOUBLE": rules.number(text), "TIMESTAMP": text, "TIMESTAMPTZ": text, "TIME": text}
+    return tuple(f"({text} IS NULL OR TRY_CAST({value} AS {kind}) IS NOT NULL)" for kind, value in types.items())
 
 
 def found_extras(column: str, rules: TextRules) -> tuple[str, str, str, str]:

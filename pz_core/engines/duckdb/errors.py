@@ -12,7 +12,7 @@ import re
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.refusals import read_refusal
 from pz_core.errors import PzError, Where
-from pz_core.values.duckdb_text import before_echo, clean_message
+from pz_core.values.duckdb_text import before_echo, clean_message, without_values
 
 #: Statuses that may pass, directly after ``HTTP``; any other 4xx there is final.
 _PASSING_STATUS = re.compile(r"\bHTTP (?:500|502|503|504|408|429)\b")
@@ -22,27 +22,24 @@ _PASSING_PHRASE = re.compile(
 )
 #: Two loads of one target that met; the one that lost can be done again.
 _CONFLICT = re.compile(r"(?:write-write conflict|Conflict on (?:update|tuple deletion))", re.IGNORECASE)
+#: A database file that another process has open, and may close again.
+_LOCKED = re.compile(r"Could not set lock on file|being used by another process", re.IGNORECASE)
 #: Names that a message quotes, and addresses: what stands in them says nothing about the fault.
 _QUOTED = re.compile(r"(?<![A-Za-z])'[^'\n]*'|\"[^\"\n]*\"|\S+://\S+")
 
-#: Texts in which DuckDB shows a value, with what is left of them.
-_VALUES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(could not convert (?:string|value)) (['\"]).*\2 (to )", re.IGNORECASE | re.DOTALL), r"\1 \3"),
-    (re.compile(r"(Failed to cast value: ).*", re.DOTALL), r"\1the value does not fit"),
-    (re.compile(r"(duplicate key) \".*\"", re.IGNORECASE | re.DOTALL), r"\1"),
-    (re.compile(r"(Could not cast value) .* (to [A-Z][A-Z0-9_(), ]*)", re.DOTALL), r"\1 \2"),
-    (re.compile(r"( with value) .*? (can't be cast|that cannot be cast|out of range)", re.DOTALL), r" \2"),
-    (re.compile(r"(field) .*? (out of range)", re.IGNORECASE | re.DOTALL), r"\1 \2"),
-)
-
 _STEPS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        _LOCKED,
+        "close the other program that uses the file; a DuckDB file has one writer, or any number of readers, at a time",
+    ),
     (
         re.compile(r"Out of Memory Error|could not allocate|failed to allocate", re.IGNORECASE),
         "raise engine.duckdb.memory_limit or lower engine.duckdb.threads",
     ),
     (
         re.compile(
-            r"Maximum line size of \d+ bytes exceeded|buffer[_ ]size.*too small|value with unterminated quote", re.IGNORECASE
+            r"Maximum line size of \d+ bytes exceeded|buffer[_ ]size.*too small|value with unterminated quote",
+            re.IGNORECASE,
         ),
         "a csv row is larger than the reader's buffer, or a quote is never closed: look for an open quote in the file",
     ),
@@ -60,14 +57,7 @@ def is_transient(text: str) -> bool:
         return True
     if _FINAL_STATUS.search(text):
         return False
-    return bool(_PASSING_PHRASE.search(text) or _CONFLICT.search(text))
-
-
-def without_values(text: str) -> str:
-    """A message from which the values that DuckDB is known to show are taken out."""
-    for pattern, kept in _VALUES:
-        text = pattern.sub(kept, text)
-    return text
+    return bool(_PASSING_PHRASE.search(text) or _CONFLICT.search(text) or _LOCKED.search(text))
 
 
 def next_step(text: str) -> str | None:

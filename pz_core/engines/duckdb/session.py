@@ -16,7 +16,7 @@ import duckdb
 
 from pz_core.contract.connector import ConnectorError, Setup
 from pz_core.contract.engine import Cancelled, Control, EngineSettings
-from pz_core.engines.duckdb.errors import is_transient
+from pz_core.engines.duckdb.errors import is_transient, next_step
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
 from pz_core.values.duckdb_text import clean_message
@@ -319,5 +319,6 @@ def _setup_error(error: duckdb.Error, setup: Setup, subject: str, node: str) -> 
         code="PZ0311",
         transient=is_transient(text),
         where=Where(node=node),
-        hint=f"check the address, the credentials and the extension of the connection that {subject} belongs to",
+        hint=next_step(text)
+        or f"check the address, the credentials and the extension of the connection that {subject} belongs to",
     )

@@ -1,0 +1,91 @@
+"""What a lock holds, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pz_core.errors import Where
+
+#: Name of the file that a lock is kept in.
+LOCK_FILE = "pz.lock.json"
+#: The environment that pz itself runs in.
+MAIN = "main"
+#: Distribution of the core. A lock records which versions of it fit, never one version and never a hash.
+CORE = "pz-core"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A package that a project lists.
+
+    Args:
+        name: normalised after PEP 503.
+        specifier: PEP 440 text; empty for any version.
+        project: the project's folder relative to the lock, ``.`` for the lock's own.
+        where: the place in that project's ``project.yml``.
+        environment: ``main``, or the name of the isolated package whose environment it belongs to.
+    """
+
+    name: str
+    specifier: str
+    project: str
+    where: Where = Where()
+    environment: str = MAIN
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LockedFile:
+    """A file that the index has for a version; ``name`` is empty where it is not known."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockedPackage:
+    """A package of an environment.
+
+    Args:
+        name: normalised after PEP 503.
+        version: exact; empty for the core, which has a ``range``.
+        files: all files of that version, sorted; empty for the core and for a local package.
+        markers: where it is needed, a PEP 508 marker; empty for everywhere.
+        requires: names of packages that it needs itself, sorted.
+        entry_points: of the group ``pz``: name to module.
+        path: folder of a local package, relative to the lock; ``None`` for one of an index.
+        range: versions of the core that every plugin accepts.
+    """
+
+    name: str
+    version: str = ""
+    files: tuple[LockedFile, ...] = ()
+    markers: str = ""
+    requires: tuple[str, ...] = ()
+    entry_points: Mapping[str, str] = field(default_factory=dict)
+    path: str | None = None
+    range: str | None = None
+
+    @property
+    def is_core(self) -> bool:
+        """Whether it is the entry of the core."""
+        return self.name == CORE
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The whole lock.
+
+    Args:
+        requires_python: PEP 440 text.
+        projects: folders relative to the lock, with forward slashes, sorted.
+        environments: packages of each environment, sorted by name, version and markers.
+    """
+
+    requires_python: str
+    projects: tuple[str, ...]
+    environments: Mapping[str, tuple[LockedPackage, ...]]
+
+    def packages(self, environment: str = MAIN) -> tuple[LockedPackage, ...]:
+        """The packages of an environment, none if there is no such environment."""
+        return tuple(self.environments.get(environment, ()))
