@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pz_core.cli import output
 from pz_core.cli.locks import needed_lock, wanted_by_all
 from pz_core.cli.management import project_root
 from pz_core.cli.options import json_option, project_option
-from pz_core.errors import PzError
+from pz_core.errors import PzError, PzErrors
 from pz_core.render.text import plural
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 _ALL = "*"
 _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
+_find_links = click.option(
+    "--find-links", metavar="DIR", type=_FOLDER, multiple=True, help="A folder with packages to look into too."
+)
+_offline = click.option(
+    "--offline", is_flag=True, help="Ask no network: what is cached or in a folder is all there is."
+)
 
 
 @click.group()
@@ -74,7 +81,7 @@ def lock_(
 
     root = project_root(project).resolve()
     locals_ = tuple(path.resolve() for path in local)
-    folder, found = _place(root, locals_, at)
+    folder, found = lock_place(root, locals_, at)
     projects, notices = shared_projects(found, folder, root)
     output.tell_notices(notices)
     wanted = wanted_by_all(projects, folder)
@@ -119,8 +126,9 @@ def check(project: Path, as_json: bool) -> int:
     own = wanted_by_all((found.project,), found.folder)
     registry = Registry()
     faults = [*unlocked(found.lock, own), *not_installed(found.lock, registry.version, __version__)]
-    files, skipped = changed_files(found.lock)
-    faults += files
+    changed = changed_files(found.lock)
+    faults += [fault.error for fault in changed.faults]
+    skipped = changed.skipped
     if skipped:
         output.note(f"installed editable or without a record, so only the version was compared: {', '.join(skipped)}")
     for fault in faults:
@@ -139,6 +147,90 @@ def check(project: Path, as_json: bool) -> int:
     elif not faults:
         output.say(f"{plural(count, 'package')} as {_shown(found.path)} says")
     return 1 if faults else 0
+
+
+@deps.command()
+@project_option
+@_find_links
+@_offline
+@click.option("--system", is_flag=True, help="Install although pz runs in no virtual environment.")
+def sync(project: Path, find_links: tuple[Path, ...], offline: bool, system: bool) -> int:
+    """Install exactly what the lock says (pz restore is the same). What else is installed is left alone."""
+    from pz_core.packages.files import changed_files
+    from pz_core.packages.fitting import differing, not_installed, unlocked
+    from pz_core.packages.sync import in_environment, install
+    from pz_core.packages.uv import Uv
+    from pz_core.plugins.registry import Registry
+
+    found = needed_lock(project_root(project))
+    refused = unlocked(found.lock, wanted_by_all((found.project,), found.folder))
+    if refused:
+        raise PzErrors(refused)
+    changed = frozenset(fault.package for fault in changed_files(found.lock).faults)
+    missing = {package.name for package in differing(found.lock, Registry().version)}
+    due = [package for package in found.lock.packages() if package.name in changed | missing]
+    if due:
+        if not (system or in_environment()):
+            raise PzError(
+                "PZ0329",
+                "pz runs in no virtual environment, and deps sync would change the packages of the whole system",
+                hint="make one (python -m venv .venv) and install pz there, or insist with --system",
+            )
+        uv = Uv(found.folder, tuple(path.resolve() for path in find_links), offline)
+        install(due, found.folder, uv, anew=changed)
+    faults = not_installed(found.lock, Registry().version, __version__)
+    for fault in faults:
+        output.tell(fault.render())
+    for package in due:
+        output.say(f"{package.name} {package.version}")
+    if not faults:
+        state = f"{plural(len(due), 'package')} installed" if due else "nothing to install"
+        output.say(f"{state}; the environment is as {_shown(found.path)} says")
+    return 1 if faults else 0
+
+
+restore = copy(sync)
+restore.name = "restore"
+
+
+@deps.command()
+@click.argument("name")
+@click.option("--version", "version", metavar="RANGE", default=None, help="What to list, such as '>=1.0 <2.0'.")
+@project_option
+@_find_links
+@_offline
+def add(name: str, version: str | None, project: Path, find_links: tuple[Path, ...], offline: bool) -> int:
+    """List the package NAME in project.yml and lock it. Without --version: from the newest to below the next major.
+
+    Nothing is written unless it can be resolved; pz deps sync installs it then.
+    """
+    from pz_core.cli.deps_add import add_package
+
+    return add_package(project_root(project).resolve(), name, version, find_links, offline)
+
+
+@deps.command()
+@project_option
+@_find_links
+@_offline
+@json_option
+def outdated(project: Path, find_links: tuple[Path, ...], offline: bool, as_json: bool) -> None:
+    """List locked packages that have a newer version within what project.yml allows. Writes nothing."""
+    from pz_core.packages.making import differences, make_lock
+    from pz_core.packages.uv import Uv
+
+    found = needed_lock(project_root(project))
+    wanted = wanted_by_all(found.lock.projects, found.folder)
+    uv = Uv(found.folder, tuple(path.resolve() for path in find_links), offline)
+    newest, notices = make_lock(found.folder, wanted, found.lock.projects, (), uv, earlier=found.lock, upgrade=None)
+    output.tell_notices(notices)
+    changes = [item for item in differences(found.lock, newest) if item.before != item.after]
+    if as_json:
+        output.say_json([_change(item) for item in changes])
+    elif changes:
+        output.say_all(item.line for item in changes)
+    else:
+        output.say("every package is at the newest version that project.yml allows")
 
 
 @deps.command()
@@ -171,7 +263,7 @@ def tree(project: Path, as_json: bool) -> None:
     output.say_all(lines or ["the project lists no packages"])
 
 
-def _place(root: Path, local: Sequence[Path], at: Path | None) -> tuple[Path, Any]:
+def lock_place(root: Path, local: Sequence[Path], at: Path | None) -> tuple[Path, Any]:
     """The folder of the lock, and the lock that stands there.
 
     Raises:
@@ -183,7 +275,6 @@ def _place(root: Path, local: Sequence[Path], at: Path | None) -> tuple[Path, An
 
     found, notes = find_lock(root)
     if at is None:
-        output.tell_notices(notes)
         folder = place_for(root, local) if found is None else found.folder
     else:
         folder = at.resolve()
@@ -200,14 +291,14 @@ def _place(root: Path, local: Sequence[Path], at: Path | None) -> tuple[Path, An
         message = f"{shown} is not below {_shown(folder)}, and a lock only knows what is below its own folder"
         raise PzError("PZ0320", message, hint="name a folder above both with --at DIR")
     if found is None and (folder / LOCK_FILE).is_file():
-        if at is None and folder == root:
-            return folder, FoundLock(folder, read_lock(folder / LOCK_FILE), name)
-        found = FoundLock(folder, read_lock(folder / LOCK_FILE), name)
+        return folder, FoundLock(folder, read_lock(folder / LOCK_FILE), name)
+    if at is None:
+        output.tell_notices(notes)
     return folder, found
 
 
 def _branch(lock: Lock, environment: str, name: str, specifier: str, depth: int, above: tuple[str, ...]) -> list[str]:
-    from pz_core.packages.metadata import readable
+    from pz_core.packages.model import readable
 
     locked = [package for package in lock.packages(environment) if package.name == name]
     lines: list[str] = []

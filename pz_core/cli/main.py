@@ -46,7 +46,19 @@ def invoke(argv: Sequence[str]) -> int:
             code = cli.invoke(context)
         flush_all()
     except BaseException as error:  # noqa: BLE001 - the one place where every fault becomes a line and an exit code
-        from pz_core.cli.failures import report
-
-        return report(error, argv)
+        return _ended_by(error, argv)
     return code if isinstance(code, int) else 0
+
+
+def _ended_by(error: BaseException, argv: Sequence[str]) -> int:
+    try:
+        from pz_core.cli.failures import report
+    except BaseException:
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        # Ctrl-C came in the middle of an import, and what was half imported cannot be had again.
+        from pz_core.render.stream import emit
+
+        emit("error: cancelled", err=True)
+        return 3
+    return report(error, argv)

@@ -34,6 +34,7 @@ VERBS: dict[str, Verb] = {
     "connectors": Verb("pz_core.cli.connectors:connectors", "List the connectors that the project can use."),
     "plugins": Verb("pz_core.cli.plugins:plugins", "List the plugins that are installed."),
     "deps": Verb("pz_core.cli.deps:deps", "Lock packages, and compare what is installed with the lock."),
+    "restore": Verb("pz_core.cli.deps:restore", "Install what the lock says: pz deps sync."),
     "state": Verb("pz_core.cli.state:state", "Look at what is remembered of datasets, or change it."),
     "schema": Verb("pz_core.cli.schema:schema", "Accept changed columns; write schemas for editors."),
     "clean": Verb("pz_core.cli.clean:clean", "Remove staging files of past runs."),

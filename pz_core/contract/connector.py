@@ -147,8 +147,8 @@ class NativeScan:
         setup: statements to run before.
         schema_inferred: whether the types were guessed from the data.
         rejects: a SELECT of one row ``(count, detail)`` run after landing; a count above zero fails the node (PZ0812).
-        guarded: whether the query stops where the data belies what a look at a part of it promised; the engine then asks
-            :meth:`SettlingSource.settle_scan` and lands again. Only from :meth:`ResolvingSource.resolve_scan`.
+        guarded: whether the query stops where the data belies what a look at a part of it promised; the engine then
+            asks :meth:`SettlingSource.settle_scan` and lands again. Only from :meth:`ResolvingSource.resolve_scan`.
     """
 
     query: str = field(repr=False)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pz_core.errors import PzError, Where
-from pz_core.packages.metadata import Described, readable
-from pz_core.packages.model import CORE, Wanted
+from pz_core.packages.metadata import Described, requirements
+from pz_core.packages.model import CORE, Wanted, readable
 from pz_core.packages.uv import NoSolutionError
 from pz_core.plugins.offers import normalised
 
@@ -104,14 +104,8 @@ def lister(item: Wanted) -> str:
 
 
 def _of_packages(packages: Iterable[Described]) -> Iterator[_Need]:
-    from packaging.requirements import InvalidRequirement, Requirement
-
     for package in packages:
-        for text in package.requires:
-            try:
-                required = Requirement(text)
-            except InvalidRequirement:
-                continue
+        for required in requirements(package):
             yield _Need(normalised(required.name), str(required.specifier), f"{package.name} {package.version}")
 
 

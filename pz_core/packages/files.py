@@ -7,6 +7,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -19,13 +20,30 @@ from pz_core.plugins.offers import normalised
 _TOLD = 3
 
 
-def changed_files(lock: Lock) -> tuple[tuple[PzError, ...], tuple[str, ...]]:
-    """PZ0326 for files that were changed or removed, PZ0325 for a file that two packages brought.
+@dataclass(frozen=True, slots=True)
+class FileFault:
+    """A fault of an installed package's files."""
 
-    Returns:
-        The faults, and the names of packages that were not looked at: they are installed editable, or without a record.
+    package: str
+    error: PzError
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """What comparing files found.
+
+    Args:
+        faults: what differs.
+        skipped: packages that were not looked at: they are installed editable, or without a record.
     """
-    faults: list[PzError] = []
+
+    faults: tuple[FileFault, ...]
+    skipped: tuple[str, ...]
+
+
+def changed_files(lock: Lock) -> FileCheck:
+    """PZ0326 for files that were changed or removed, PZ0325 for a file that two packages brought."""
+    faults: list[FileFault] = []
     skipped: list[str] = []
     owners: dict[Path, str] = {}
     for package in lock.packages(MAIN):
@@ -39,8 +57,8 @@ def changed_files(lock: Lock) -> tuple[tuple[PzError, ...], tuple[str, ...]]:
         if record is None or is_editable(installed):
             skipped.append(package.name)
             continue
-        faults += _faults_of(package, installed, record, owners)
-    return tuple(faults), tuple(skipped)
+        faults += [FileFault(package.name, error) for error in _faults_of(package, installed, record, owners)]
+    return FileCheck(tuple(faults), tuple(skipped))
 
 
 def is_editable(installed: Distribution) -> bool:
@@ -72,7 +90,7 @@ def _faults_of(
                 )
         if wanted and not _as_recorded(path, wanted):
             wrong.append(name)
-    hint = f"install it again: python -m pip install --force-reinstall --no-deps {package.name}=={package.version}"
+    hint = "pz deps sync installs the package again"
     for name in wrong[:_TOLD]:
         what = "was changed after it was installed" if (Path(str(installed.locate_file(name)))).exists() else "is gone"
         yield PzError("PZ0326", f"{package.name} {package.version}: {name} {what}", where=Where(), hint=hint)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from pz_core.errors import PzError, Where
-from pz_core.packages.metadata import readable
-from pz_core.packages.model import LOCK_FILE, MAIN, Lock, LockedPackage, Wanted
+from pz_core.packages.model import LOCK_FILE, MAIN, Lock, LockedPackage, Wanted, readable
 
 #: Gives the installed version of a distribution, ``None`` if there is none.
 VersionOf = Callable[[str], "str | None"]
@@ -39,28 +38,31 @@ def not_installed(lock: Lock, version_of: VersionOf, core: str, *, insist: str =
     """
     made: list[PzError] = []
     for package in lock.packages(MAIN):
-        if package.range is not None:
-            if not satisfies(core, package.range):
-                message = f"{package.name} {core} runs, and {LOCK_FILE} asks for {package.range}"
-                hint = f"install a {package.name} of that range, or run pz deps lock --upgrade for other plugins"
-                made.append(PzError("PZ0321", message, where=Where(LOCK_FILE), hint=hint))
-            continue
+        if package.range is not None and not satisfies(core, package.range):
+            message = f"{package.name} {core} runs, and {LOCK_FILE} asks for {package.range}"
+            hint = f"install a {package.name} of that range, or run pz deps lock --upgrade for other plugins{insist}"
+            made.append(PzError("PZ0321", message, where=Where(LOCK_FILE), hint=hint))
+    for package in differing(lock, version_of):
         installed = version_of(package.name)
-        if (installed is not None and _same(installed, package.version)) or not applies(package):
-            continue
         state = f"{package.name} is not installed" if installed is None else f"{package.name} {installed} is installed"
-        hint = f"{way_to(package)}{insist}"
-        made.append(
-            PzError("PZ0321", f"{state}, and {LOCK_FILE} says {package.version}", where=Where(LOCK_FILE), hint=hint)
-        )
+        message = f"{state}, and {LOCK_FILE} says {package.version}"
+        made.append(PzError("PZ0321", message, where=Where(LOCK_FILE), hint=f"{_way_to(package)}{insist}"))
     return tuple(made)
 
 
-def way_to(package: LockedPackage) -> str:
-    """How to get a locked package into the environment."""
+def differing(lock: Lock, version_of: VersionOf) -> tuple[LockedPackage, ...]:
+    """The packages of the main environment that are not installed in the locked version; the core is left out."""
+    return tuple(
+        package
+        for package in lock.packages(MAIN)
+        if package.range is None and not _same(version_of(package.name), package.version) and applies(package)
+    )
+
+
+def _way_to(package: LockedPackage) -> str:
     if package.path is not None:
-        return f"install the folder {package.path} that the lock names, or run pz deps lock if its version has moved on"
-    return f"python -m pip install {package.name}=={package.version}, or run pz deps lock if the lock should move"
+        return f"run pz deps sync, or pz deps lock if {package.path} has moved on"
+    return "run pz deps sync, or pz deps lock --upgrade if the lock should move"
 
 
 def applies(package: LockedPackage) -> bool:
@@ -103,9 +105,9 @@ _FIRST_PARTY = frozenset(
 )
 
 
-def _same(first: str, second: str) -> bool:
-    if first == second:
-        return True
+def _same(first: str | None, second: str) -> bool:
+    if first is None or first == second:
+        return first is not None
     from packaging.version import InvalidVersion, Version
 
     try:

@@ -126,7 +126,7 @@ def shared_projects(found: FoundLock | None, folder: Path, project: Path) -> tup
 
 def _locals(folder: Path, local: Sequence[Path], earlier: Lock | None) -> tuple[Described, ...]:
     paths = {str(relative(path, folder)): path for path in local}
-    for package in earlier.packages() if earlier else ():
+    for package in [p for packages in earlier.environments.values() for p in packages] if earlier else ():
         if package.path is not None and (folder / package.path / "pyproject.toml").is_file():
             paths.setdefault(package.path, folder / package.path)
     found = [local_package(path, shown) for shown, path in sorted(paths.items())]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import tomllib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pz_core.errors import PzError
-from pz_core.packages.model import CORE
+from pz_core.packages.model import CORE, readable
 from pz_core.plugins.offers import GROUP, normalised
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
+
+    from packaging.requirements import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,9 @@ def local_package(folder: Path, shown: str) -> Described:
     Raises:
         PzError: PZ0320 if it does not say its name and version.
     """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
     hint = "name a folder whose pyproject.toml has [project] with name and version"
     try:
         document: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
@@ -55,15 +60,20 @@ def local_package(folder: Path, shown: str) -> Described:
     name, version = (project.get("name"), project.get("version")) if isinstance(project, dict) else (None, None)
     if not isinstance(project, dict) or not isinstance(name, str) or not isinstance(version, str):
         raise PzError("PZ0320", f"{shown}/pyproject.toml does not say name and version", hint=hint)
-    points = project.get("entry-points", {}).get(GROUP, {})
-    return Described(
-        normalised(name),
-        version,
-        tuple(project.get("dependencies", ())),
-        project.get("requires-python", ""),
-        {str(key): str(value) for key, value in points.items()},
-        shown,
-    )
+    requires, bound = project.get("dependencies", []), project.get("requires-python", "")
+    groups = project.get("entry-points", {})
+    points = groups.get(GROUP, {}) if isinstance(groups, dict) else None
+    try:
+        version, _ = str(Version(version)), SpecifierSet(bound)
+    except (InvalidVersion, InvalidSpecifier, TypeError, AttributeError) as error:
+        message = f"{shown}/pyproject.toml: version or requires-python is not as PEP 440 writes it"
+        raise PzError("PZ0320", message, hint=hint, cause=error) from error
+    if not (
+        isinstance(requires, list) and all(isinstance(text, str) for text in requires) and isinstance(points, dict)
+    ):
+        raise PzError("PZ0320", f"{shown}/pyproject.toml: dependencies or entry-points is malformed", hint=hint)
+    made = {str(key): str(value) for key, value in points.items()}
+    return Described(normalised(name), version, tuple(requires), bound, made, shown)
 
 
 def running_core() -> Described:
@@ -114,22 +124,26 @@ def metadata_wheel(package: Described, folder: Path) -> Path:
     return path
 
 
-def readable(specifier: str) -> str:
-    """A specifier with its lower bounds first: ``>=1,<2``."""
-    parts = {part.strip() for part in specifier.split(",") if part.strip()}
-    return ",".join(sorted(parts, key=lambda part: (part[0] != ">", part)))
+def requirements(package: Described) -> Iterator[Requirement]:
+    """What a package needs; a text that is no requirement is left to the resolver to refuse."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in package.requires:
+        try:
+            yield Requirement(text)
+        except InvalidRequirement:
+            continue
+
+
+def needed_by(package: Described) -> frozenset[str]:
+    """Names of the packages that a package needs."""
+    return frozenset(normalised(required.name) for required in requirements(package))
 
 
 def constraints(package: Described) -> tuple[str, ...]:
     """The requirements of a package as lines that bound versions and ask for nothing."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
     made: list[str] = []
-    for text in package.requires:
-        try:
-            required = Requirement(text)
-        except InvalidRequirement:
-            continue
+    for required in requirements(package):
         if required.specifier and "extra" not in str(required.marker or ""):
             marker = f" ; {required.marker}" if required.marker else ""
             made.append(f"{required.name}{required.specifier}{marker}")
@@ -138,15 +152,11 @@ def constraints(package: Described) -> tuple[str, ...]:
 
 def needs_of_core(packages: tuple[Described, ...]) -> str:
     """The versions of the core that all of the packages accept, as PEP 440 text."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    parts: set[str] = set()
-    for package in packages:
-        for text in package.requires:
-            try:
-                required = Requirement(text)
-            except InvalidRequirement:
-                continue
-            if normalised(required.name) == CORE:
-                parts.update(str(part) for part in required.specifier)
+    parts = {
+        str(part)
+        for package in packages
+        for required in requirements(package)
+        if normalised(required.name) == CORE
+        for part in required.specifier
+    }
     return readable(",".join(parts))

@@ -89,3 +89,9 @@ class Lock:
     def packages(self, environment: str = MAIN) -> tuple[LockedPackage, ...]:
         """The packages of an environment, none if there is no such environment."""
         return tuple(self.environments.get(environment, ()))
+
+
+def readable(specifier: str) -> str:
+    """A specifier with its lower bounds first: ``>=1,<2``."""
+    parts = {part.strip() for part in specifier.split(",") if part.strip()}
+    return ",".join(sorted(parts, key=lambda part: (part[0] != ">", part)))

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from pz_core.errors import Notice, PzError
 from pz_core.packages.conflicts import unresolved
-from pz_core.packages.metadata import Described, constraints, described, metadata_wheel, needs_of_core
-from pz_core.packages.model import CORE, Lock, LockedFile, LockedPackage, Wanted
+from pz_core.packages.metadata import Described, constraints, described, metadata_wheel, needed_by, needs_of_core
+from pz_core.packages.model import CORE, MAIN, Lock, LockedFile, LockedPackage, Wanted
 from pz_core.packages.uv import NoSolutionError, Uv, python
 from pz_core.plugins.offers import normalised
 
@@ -58,6 +58,7 @@ def resolve(request: Request, environment: str, uv: Uv) -> tuple[tuple[LockedPac
         PzError: PZ0320, PZ0327, PZ0328, PZ0329.
     """
     wanted = tuple(item for item in request.wanted if item.environment == environment)
+    request = replace(request, local=_local_for(request, environment))
     earlier = () if request.earlier is None else request.earlier.packages(environment)
     with tempfile.TemporaryDirectory(prefix="pz-deps-") as name:
         work = Path(name).resolve()
@@ -76,6 +77,18 @@ def resolve(request: Request, environment: str, uv: Uv) -> tuple[tuple[LockedPac
         made += [_local(package, pins) for package in request.local]
         made.append(LockedPackage(CORE, range=needs_of_core((*about, *request.local))))
     return tuple(sorted(made, key=lambda package: (package.name, package.version, package.markers))), notices
+
+
+def _local_for(request: Request, environment: str) -> tuple[Described, ...]:
+    """The local packages of an environment: those it asks for and what they need; main has all that no other has."""
+    names = {item.name for item in request.wanted if item.environment == environment}
+    if environment == MAIN:
+        names |= {package.name for package in request.local} - {item.name for item in request.wanted}
+    while True:
+        more = {needed for package in request.local if package.name in names for needed in needed_by(package)} - names
+        if not more:
+            return tuple(package for package in request.local if package.name in names)
+        names |= more
 
 
 # --- asking uv -------------------------------------------------------------------------------------------------------
@@ -110,7 +123,9 @@ def _ask(
     ]
     pinned.write_text("\n".join(stay) + "\n", encoding="utf-8")
     common = ("pip", "compile", "--quiet", "--no-header", "--universal", "--python-version", request.python, *python())
-    common = (*common, "--constraints", str(bounds))
+    # An option outweighs its variable, so what uv is set up with is named again.
+    bounding = (str(bounds), *uv.environ.get("UV_CONSTRAINT", "").split())
+    common = (*common, *(part for path in bounding for part in ("--constraints", path)))
     uv(*common, "--annotation-style", "line", "-o", pinned, source)
     answer = pinned.read_text(encoding="utf-8")
     held = work / "held.txt"

@@ -21,6 +21,7 @@ _NETWORK = re.compile(
 )
 _DENIED = re.compile(r"\b(401|403)\b|[Uu]nauthorized|[Ff]orbidden|Missing credentials")
 _DISK = re.compile(r"No space left|Permission denied|Read-only file system|os error (?:13|28|30)\b")
+_HASHES = re.compile(r"Hash mismatch for `([^`\s]+)`")
 _UNSOLVED = "No solution found"
 
 
@@ -60,7 +61,7 @@ class Uv:
 
         Raises:
             NoSolutionError: if no set of versions fits.
-            PzError: PZ0320 (no uv, or anything else that it says), PZ0328 (index), PZ0329 (disk).
+            PzError: PZ0320 (no uv, or anything else that it says), PZ0327 (other bytes), PZ0328 (index), PZ0329 (disk).
         """
         command = [find_uv(), *(str(argument) for argument in arguments)]
         if asks_index:
@@ -129,6 +130,13 @@ def _refusal(text: str, *, offline: bool) -> Exception:
             hint="check network, proxy and the index in the settings of pip and uv; --find-links DIR takes a folder",
         )
     plain = _plain(text)
+    mismatch = _HASHES.search(text)
+    if mismatch is not None:
+        return PzError(
+            "PZ0327",
+            f"{mismatch[1]} was published again: the index gives a file that is none of those in the lock",
+            hint="find out why before you trust it; pz deps lock --upgrade takes another version",
+        )
     if _UNSOLVED in text:
         return NoSolutionError(plain, offline=offline)
     if _DISK.search(text):

@@ -10,7 +10,8 @@ from pz_core.project.model import PackageRequirement
 from pz_core.project.shapes import did_you_mean, shown_node, unknown_keys
 from pz_core.project.yaml import Block, Field, Items, Node, Text
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+#: What a distribution may be called.
+PACKAGE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _GAP = re.compile(r"(?<=[A-Za-z0-9.*+!-])\s+(?=[<>=!~])")
 _VERSION_HINT = 'write a version (2.1.4) or a range (">=1.0 <2.0")'
 
@@ -63,7 +64,7 @@ def _requirement(node: Node, key: str, number: int, file: str, problems: Problem
     where = Where(file, node.line)
     lead = f"{key}, item {number}"
     if not isinstance(node, Block):
-        written = node.text if isinstance(node, Text) and _NAME.fullmatch(node.text) else "<name>"
+        written = node.text if isinstance(node, Text) and PACKAGE_NAME.fullmatch(node.text) else "<name>"
         problems.error(
             "PZ0101",
             f"{lead} must be a mapping with package and version, got {shown_node(node)}",
@@ -74,7 +75,7 @@ def _requirement(node: Node, key: str, number: int, file: str, problems: Problem
     allowed = ("package", "version", "isolation") if key == "connectors" else ("package", "version")
     unknown_keys(node, allowed, code="PZ0101", what=lead, file=file, problems=problems)
     package = node.get("package")
-    if not isinstance(package, Text) or not _NAME.fullmatch(package.text):
+    if not isinstance(package, Text) or not PACKAGE_NAME.fullmatch(package.text):
         got = "nothing" if package is None or package.blank else shown_node(package)
         problems.error(
             "PZ0101",

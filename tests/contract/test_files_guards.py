@@ -111,15 +111,18 @@ def test_a_text_far_below_the_sample_passes_in_its_plain_form_and_else_trips(
 def test_a_column_that_was_null_all_along_trips_at_its_first_value(
     con: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    assert guarded(con, file(tmp_path, [None] * 30_000 + ["5"])) == settled(con, file(tmp_path, [None] * 30_000 + ["5"]))
+    late = file(tmp_path, [None] * 30_000 + ["5"])
+    assert guarded(con, late) == settled(con, late) == [(None, "BIGINT")] * 30_000 + [("5", "BIGINT")]
     assert guarded(con, file(tmp_path, [None] * 101_000 + ["5"])) is None
     assert guarded(con, file(tmp_path, [None] * 3_000)) == [(None, "VARCHAR")] * 3_000
 
 
 HOSTILE = st.sampled_from(
-    sorted({text for three in KINDS for text in three})
-    + ["", "1.", "1,5", "0.", "-", "--1", "1e5", "1E+5", "٣", "1\u00a0", "1_0", "9" * 16, "t", "no", "2026/01/31"]
-    + ["10", "-0.50", "12.30", "1234567890.12345678", "epoch", "-infinity", "2026-01-31 10:00:00 ", "{}", "12:30:00.5"]
+    sorted(
+        {text for three in KINDS for text in three}
+        | {"", "1.", "1,5", "0.", "-", "--1", "1e5", "1E+5", "٣", "1\u00a0", "1_0", "9" * 16, "t", "no", "2026/01/31"}
+        | {"10", "-0.50", "12.30", "1234567890.12345678", "epoch", "-infinity", "2026-01-31 10:00:00 ", "12:30:00.5"}
+    )
 )
 
 
@@ -158,12 +161,11 @@ def test_a_mix_of_zones_far_below_the_sample_is_refused(con: duckdb.DuckDBPyConn
         assert settled(con, source, {"v": "timestamptz"}) is None
 
 
-def test_other_spellings_of_numbers_and_null_go_under_guard_too(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_other_spellings_of_numbers_and_null_go_under_guard_too(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     german = {"decimal": ",", "thousands": "."}
     good = file(tmp_path, ["1.234,50", "2,5", None])
-    assert guarded(con, good, **german) == settled(con, good, **german) == [("1234.5", "DOUBLE"), ("2.5", "DOUBLE"), (None, "DOUBLE")]
+    expected = [("1234.5", "DOUBLE"), ("2.5", "DOUBLE"), (None, "DOUBLE")]
+    assert guarded(con, good, **german) == settled(con, good, **german) == expected
     assert guarded(con, file(tmp_path, ["1.234,50"] * 3_000 + ["2.5"]), **german) is None
     listed = file(tmp_path, ["5", "-99", "NA", "-", "x", "y", "z", None])
     nulls = {"null_text": ["-99", "NA", "-", "x", "y", "z"]}

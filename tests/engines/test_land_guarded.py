@@ -29,7 +29,8 @@ class Settling:
 
 
 def trips_at(row):
-    return NativeScan(f"SELECT CASE WHEN i = {row} THEN {trip()} ELSE i END AS id FROM range(200000) r(i)", guarded=True)
+    value = f"CASE WHEN i = {row} THEN {trip()} ELSE i END"
+    return NativeScan(f"SELECT {value} AS id FROM range(200000) r(i)", guarded=True)
 
 
 def test_a_guard_that_holds_lands_at_once(bench, fakes):

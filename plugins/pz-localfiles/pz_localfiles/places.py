@@ -144,9 +144,12 @@ _STALE_ELSEWHERE_S = 86_400.0
 
 
 def temporary(folder: Path, stem: str, ending: str, run_id: str, attempt: int) -> Path:
-    """A name beside the target for a file that is being written: it says which run, machine and process own it."""
+    """A name beside the target for a file that is being written: it says which run, machine and process own it.
+
+    It ends in a way of its own, because many readers' globs (DuckDB's among them) match names that begin with a dot.
+    """
     owner = f"{run_id or 'none'}-{attempt}-{_HOST}.{os.getpid()}"
-    return folder / f".pz-{owner}-{_digest(stem)}.{ending}"
+    return folder / f".pz-{owner}-{_digest(stem)}.{ending}.tmp"
 
 
 def leftovers(folder: Path, stem: str) -> list[Path]:

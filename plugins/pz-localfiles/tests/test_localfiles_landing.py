@@ -42,7 +42,8 @@ def engine(tmp_path: Path) -> Iterator[DuckDBEngine]:
 
 
 def land(engine: DuckDBEngine, tier: str = "native", **read: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-    task = LandTask(NodeRef("id", "t"), "t", "inbox", "localfiles", tier, ReadSpec("t", **{"options": {"format": "csv"}, **read}))  # type: ignore[arg-type]
+    spec = ReadSpec("t", **{"options": {"format": "csv"}, **read})
+    task = LandTask(NodeRef("id", "t"), "t", "inbox", "localfiles", tier, spec)  # type: ignore[arg-type]
     result = engine.land(task, Control())
     with engine._session.task(Control()) as work:  # type: ignore[arg-type]
         rows = work.run("SELECT * FROM staging.t ORDER BY ALL").fetchall()

@@ -54,9 +54,9 @@ def resolve(
         connection: a DuckDB connection of the caller's own, with time zone UTC.
         read: what is asked for.
         files: at least one; text formats with their ``head``.
-        guarded: whether the caller lands all rows or none, and asks again without it if the SELECT fails. Then types may
-            come from a sample, and the SELECT proves them. A bounded read is always proven, since a filter could keep
-            rows from the guards.
+        guarded: whether the caller lands all rows or none, and asks again without it if the SELECT fails. Then types
+            may come from a sample, and the SELECT proves them. A bounded read is always proven, since a filter could
+            keep rows from the guards.
 
     Raises:
         ConnectorError: the files cannot be read as asked; PZ0353 where names do not fit, PZ0812 where a value does not

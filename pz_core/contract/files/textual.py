@@ -1,9 +1,9 @@
 """Typed columns out of sources in which every field is text: csv, tsv, and what JSON leaves open.
 
-A sample proposes types. Then there are two ways. *Guarded*: the SELECT that lands the rows proves every value itself, in
-one pass, and stops where one is not what the sample promised. *Settled*: one pass over all rows disposes first, so that
-the SELECT can use plain casts; this is the way after a guard has tripped, and where rows are handed on before the last
-one is seen.
+A sample proposes types. Then there are two ways. *Guarded*: the SELECT that lands the rows proves every value itself,
+in one pass, and stops where one is not what the sample promised. *Settled*: one pass over all rows disposes first, so
+that the SELECT can use plain casts; this is the way after a guard has tripped, and where rows are handed on before the
+last one is seen.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def _propose(
 def _sampled(
     connection: Connection, indices: Sequence[int], sources: Sequence[TextSource], rules: TextRules, limit: int
 ) -> dict[int, tuple[Kind | None, str]]:
-    """What :func:`_settle` says of a sample, with few of its questions: casts rule out most kinds of a column at once."""
+    """What :func:`_settle` says, of a sample and with few of its questions: casts rule out most kinds at once."""
     if not indices or not sources:
-        return {i: (None, "VARCHAR") for i in indices}
+        return dict.fromkeys(indices, (None, "VARCHAR"))
     connection.execute(f"CREATE OR REPLACE TEMP TABLE pz_sample AS SELECT * FROM {_rows(sources, indices, limit)}")
     ask = "SELECT {} FROM pz_sample"
     counts = ", ".join(f"count({rules.text(f'k{i}')})" for i in indices)
@@ -159,9 +159,7 @@ def _settle(
     }
 
 
-def _chosen(
-    bad: Sequence[int], extras: Sequence[int | None], kinds: Sequence[Kind] = KINDS
-) -> tuple[Kind | None, str]:
+def _chosen(bad: Sequence[int], extras: Sequence[int | None], kinds: Sequence[Kind] = KINDS) -> tuple[Kind | None, str]:
     texts, finite, whole, fraction = (value or 0 for value in extras)
     if not texts:
         return None, "VARCHAR"

@@ -94,7 +94,7 @@ def _both(*tests: str | None) -> str:
 
 
 def _timestamp_shape(text: str, pattern: str) -> str:
-    """The shape of a timestamp; the usual one is seen without a regular expression, from what its value is written as."""
+    """The shape of a timestamp; the usual one is seen without a regular expression, by writing its value back."""
     usual = f"strlen({text}) = 19 AND coalesce(CAST(TRY_CAST({text} AS TIMESTAMP) AS VARCHAR) = {text}, false)"
     return _unless(usual, _matches(text, pattern))
 

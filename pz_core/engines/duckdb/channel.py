@@ -9,10 +9,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Batches that wait between the readers and the ingest.
 CAPACITY = 4

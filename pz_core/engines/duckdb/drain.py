@@ -15,10 +15,9 @@ from pz_core.contract.connector import NativeCopy, NativeTarget, Sink
 from pz_core.contract.engine import DrainResult, DrainTask, Host, TaskWarning
 from pz_core.contract.strategy import LoadRequest, Probe, Strategy
 from pz_core.engines.duckdb.drain_copy import copy_out
-from pz_core.engines.duckdb.drain_stream import stream_out
 from pz_core.engines.duckdb.drain_table import load_table
 from pz_core.engines.duckdb.errors import edge_error, pipeline_error
-from pz_core.engines.duckdb.land import connector_faults
+from pz_core.engines.duckdb.landing import connector_faults
 from pz_core.engines.duckdb.loading import Batch
 from pz_core.engines.duckdb.session import Session, Work, staged
 from pz_core.errors import PzError, Where
@@ -67,12 +66,16 @@ def _drain(
 ) -> DrainResult:
     node = task.node.name
     way: NativeCopy | NativeTarget | None = None
+    relation = staged(task.relation)
+    try:
+        batch = Batch(work, relation, work.columns(relation), subject, node)
+    except duckdb.Error as error:
+        work.recognise(error)
+        raise pipeline_error(error, node, _HINT) from error
     if task.tier == "native":
         with connector_faults(subject, node):
-            way = sink.native_write(task.write)
+            way = sink.native_write(dataclasses.replace(task.write, columns=batch.columns))
     try:
-        relation = staged(task.relation)
-        batch = Batch(work, relation, work.columns(relation), subject, node)
         request = LoadRequest(
             output=subject,
             staged=batch.name,
@@ -101,6 +104,8 @@ def _drain(
         elif isinstance(way, NativeTarget):
             result = load_table(session, batch, way, strategy, request, task, work)
         else:
+            from pz_core.engines.duckdb.drain_stream import stream_out  # Arrow is loaded where batches move
+
             result = stream_out(sink, batch, strategy, request, task, batch_bytes, work)
     except duckdb.Error as error:
         work.recognise(error)

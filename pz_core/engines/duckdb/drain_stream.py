@@ -18,7 +18,7 @@ from pz_core.contract.strategy import LoadRequest, Strategy
 from pz_core.engines.duckdb import arrow
 from pz_core.engines.duckdb.dialect import translate
 from pz_core.engines.duckdb.errors import counts_disagree, pipeline_error
-from pz_core.engines.duckdb.land import connector_faults
+from pz_core.engines.duckdb.landing import connector_faults
 from pz_core.engines.duckdb.loading import Batch, ddl, fit
 from pz_core.engines.duckdb.session import Work
 from pz_core.errors import PzError, Where

@@ -27,11 +27,19 @@ _LOCKED = re.compile(r"Could not set lock on file|being used by another process"
 #: Names that a message quotes, and addresses: what stands in them says nothing about the fault.
 _QUOTED = re.compile(r"(?<![A-Za-z])'[^'\n]*'|\"[^\"\n]*\"|\S+://\S+")
 
-_STEPS: tuple[tuple[re.Pattern[str], str], ...] = (
+#: Messages whose next step is told in the hint alone.
+_HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"No space left on device|not enough space on the disk", re.IGNORECASE),
+        "free some space; pz clean removes staging files of past runs",
+    ),
     (
         _LOCKED,
         "close the other program that uses the file; a DuckDB file has one writer, or any number of readers, at a time",
     ),
+)
+#: Messages whose next step is a part of the error too.
+_STEPS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"Out of Memory Error|could not allocate|failed to allocate", re.IGNORECASE),
         "raise engine.duckdb.memory_limit or lower engine.duckdb.threads",
@@ -62,11 +70,11 @@ def is_transient(text: str) -> bool:
 
 def next_step(text: str) -> str | None:
     """What to do about the few messages that say nothing of pz's own settings."""
-    return next((step for pattern, step in _STEPS if pattern.search(text)), None)
+    return next((step for pattern, step in (*_STEPS, *_HINTS) if pattern.search(text)), None)
 
 
 def _with_step(message: str) -> str:
-    step = next_step(message)
+    step = next((step for pattern, step in _STEPS if pattern.search(message)), None)
     return f"{message}\n{step}" if step else message
 
 
