@@ -43,6 +43,8 @@ class Where:
 _SHORTEST_WITHHELD = 4
 #: A text this long is taken out of longer words too.
 _SURE = 8
+#: A longer message is cut where it is printed.
+_LONGEST_TEXT = 4_000
 _withheld: dict[str, str] = {}
 _withheld_pattern: list[re.Pattern[str]] = []
 
@@ -155,8 +157,16 @@ def render_line(severity: Severity, code: str | None, message: str, where: Where
     """The one shape of every error, warning and note on stderr."""
     head = f"{severity} {code}" if code and severity != "note" else severity
     place = f" ({where})" if str(where) else ""
-    tail = f" - hint: {one_line(hint)}" if hint else ""
-    return f"{head}: {one_line(message)}{place}{tail}"
+    tail = f" - hint: {_cut(one_line(hint))}" if hint else ""
+    return f"{head}: {_cut(one_line(message))}{place}{tail}"
+
+
+def _cut(text: str) -> str:
+    """A text that a name or a statement of a million characters has swollen, without its middle."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    half = _LONGEST_TEXT // 2
+    return f"{text[:half]} … {text[-half:]}"
 
 
 @dataclass(frozen=True, slots=True)
