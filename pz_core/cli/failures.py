@@ -125,6 +125,9 @@ def _from_click(error: BaseException) -> bool:
 
 
 def _of_machine(error: OSError) -> PzError | None:
+    if error.errno == errno.ENOENT and error.filename is None:  # only asking for the current folder fails like that
+        hint = "change into a folder that exists"
+        return PzError("PZ0531", "the current folder is not there any more", hint=hint, cause=error)
     path = _named(error)
     if getattr(error, "winerror", None) in _SHARING_VIOLATIONS:
         return PzError(

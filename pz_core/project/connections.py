@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def load_connections(
         The connections, none without a file; ``None`` if the file cannot be read at all.
     """
     path = root / FILE
-    if not path.exists():
+    if not os.path.lexists(path):  # no exists(): a link that leads nowhere is told as what it is
         return {}
     block = read_yaml(path, FILE, problems)
     if block is None:

@@ -102,7 +102,7 @@ def open_project_file(root: Path, problems: Problems) -> Block | None:
     """
     warn_renamed(root, project_file.FILE, problems)
     path = root / project_file.FILE
-    if not path.exists():
+    if not os.path.lexists(path):  # no exists(): a link that leads nowhere is told as what it is
         renamed = (root / "project.yaml").exists()
         hint = (
             "rename project.yaml to project.yml"

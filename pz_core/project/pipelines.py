@@ -9,6 +9,7 @@ from pathlib import Path
 from pz_core.errors import Problems, Where
 from pz_core.project.model import PipelineFile
 from pz_core.project.names import is_name, legal_name
+from pz_core.project.reading import read_file
 
 FOLDER = "pipelines"
 CONFIGS = "configs"
@@ -121,7 +122,7 @@ def load_pipelines(root: Path, files: tuple[str, ...], problems: Problems) -> li
 
 def _read(root: Path, file: str, problems: Problems) -> str | None:
     try:
-        data = (root / file).read_bytes()
+        data = read_file(root / file)
     except OSError as error:
         what = error.strerror or type(error).__name__
         problems.error("PZ0101", f"{file} cannot be read: {what}", where=Where(file), hint="make the file readable")

@@ -17,6 +17,7 @@ from yaml.error import MarkedYAMLError, YAMLError
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from pz_core.errors import Problems, PzError, Where
+from pz_core.project.reading import read_file
 from pz_core.values import Scalar, Value
 
 #: A document with more values than this, aliases spelled out, is refused.
@@ -162,7 +163,7 @@ def read_yaml(path: Path, file: str, problems: Problems) -> Block | None:
         The mapping, also when keys were repeated (the first one stands); ``None`` if the file cannot be used at all.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         problems.error("PZ0101", f"{file} cannot be read: {error.strerror or type(error).__name__}", where=Where(file))
         return None

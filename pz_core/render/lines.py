@@ -40,7 +40,7 @@ def node_lines(event: NodeCompleted) -> list[str]:
     """The lines of a finished node: the result, the whole of its error indented, and what follows from it."""
     mark = wording.MARKS.get(event.status, event.status)
     tail = wording.provenance(event)
-    made = [clean(f"{mark} {event.name} {event.rows} rows {event.duration_ms}ms") + (f" {tail}" if tail else "")]
+    made = [clean(f"{mark} {event.name} {wording.amount(event)} {event.duration_ms}ms") + (f" {tail}" if tail else "")]
     if event.status == "failed":
         message = clean_lines(event.error_message or "")
         first = message[0] if message else "failed"

@@ -25,6 +25,13 @@ _QUIET_LEVELS = frozenset({"trace", "debug", "info", "information"})
 _BOUND_SHARE = 0.6
 
 
+def amount(event: NodeCompleted) -> str:
+    """``12 rows``, or ``view`` for a pipeline that has no rows of its own: they are counted where they are read."""
+    if event.kind == "Pipeline" and event.status == "success" and event.accounting == {}:
+        return "view"
+    return f"{event.rows} rows"
+
+
 def provenance(event: NodeCompleted) -> str:
     """How a result came about, if not by running the node."""
     return _PROVENANCE.get(event.provenance or "", clean(event.provenance or ""))

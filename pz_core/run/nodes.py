@@ -294,7 +294,7 @@ class NodeRunner:
             made = self._engine.materialise(task, control)
             if made.rows is not None:
                 self._staged[node.id] = made.rows
-            return _Done(made.rows or 0, None if made.rows is None else {"staged": made.rows})
+            return _Done(made.rows or 0, {} if made.rows is None else {"staged": made.rows})
         if isinstance(task, CheckTask):
             return self._checked(task, self._engine.check(task, control))
         written = replace(task, write=replace(task.write, run_id=self.run_id, attempt=attempt))

@@ -62,7 +62,7 @@ class DatabaseFile:
         """From a connection."""
         given = config.options.get("path", "")
         text = reveal(given) if isinstance(given, Secret) else str(given)
-        project = Path(os.path.realpath(Path.cwd() / config.base_dir))
+        project = Path(os.path.realpath(config.base_dir))
         return cls(config.name, project, Path(os.path.realpath(project / text)))
 
     @property

@@ -9,7 +9,7 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Places:
     @classmethod
     def of(cls, config: ConnectionConfig) -> Places:
         """From a connection; without ``root`` paths start from the project."""
-        project = Path(os.path.normpath(Path.cwd() / config.base_dir))
+        project = Path(os.path.abspath(config.base_dir))  # noqa: PTH100 - resolve() would follow links
         root = config.options.get("root")
         text = reveal(root) if isinstance(root, Secret) else str(root) if root is not None else ""
         return cls(config.name, project, Path(os.path.normpath(project / text)))
@@ -98,7 +98,7 @@ class Places:
             wild = bool(_WILD.search(str(location)))
             # Path.glob would match names that begin with a dot, which are our temporary files
             matched = glob.glob(str(location), recursive=True) if wild else []  # noqa: PTH207
-            files = sorted(p for p in map(Path, matched) if p.is_file())
+            files = sorted(_once(p for p in map(Path, matched) if p.is_file()))
             missing = f"no file matches {self.shown(location)}" if wild else ""
         if files:
             return files
@@ -106,6 +106,14 @@ class Places:
             f"{subject}: {missing or f'file {self.shown(location)} does not exist'}",
             hint="check path: and root:, or create the file before the run",
         )
+
+
+def _once(paths: Iterable[Path]) -> list[Path]:
+    """Each file once, though a link to a folder leads to it by many ways: its rows must not count twice."""
+    found: dict[tuple[str, str], Path] = {}
+    for path in sorted(paths, key=lambda p: (len(p.parts), p)):
+        found.setdefault((os.path.realpath(path.parent), path.name), path)
+    return list(found.values())
 
 
 def _fixed_part(path: Path) -> Path:
