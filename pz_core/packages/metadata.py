@@ -96,7 +96,7 @@ def described(distribution: Distribution) -> Described:
         normalised(metadata["Name"]),
         distribution.version,
         tuple(distribution.requires or ()),
-        metadata["Requires-Python"] if "Requires-Python" in metadata else "",
+        next(iter(metadata.get_all("Requires-Python") or ()), ""),
         {point.name: point.value for point in distribution.entry_points if point.group == GROUP},
     )
 
