@@ -32,7 +32,10 @@ def parse(sql: str) -> list[Tree]:
     Raises:
         NotParsed: if it does not parse, or is no query.
     """
-    answer = json.loads(_serialized(sql))
+    try:
+        answer = json.loads(_serialized(sql))
+    except RecursionError:
+        raise NotParsed("it is nested too deeply") from None
     if answer.get("error", True):
         message = str(answer.get("error_message") or "the text is no query").splitlines()[0]
         raise NotParsed("it is no single query" if "Only SELECT" in message else message)

@@ -40,7 +40,11 @@ def infer(
     """
     if not calls:
         return Inferred(sql, {}, Problems())
-    return _Inference(sql, pipeline, where, calls, datasets).run()
+    inference = _Inference(sql, pipeline, where, calls, datasets)
+    try:
+        return inference.run()
+    except RecursionError:
+        return inference.too_deep()
 
 
 class _Inference:
@@ -63,6 +67,12 @@ class _Inference:
             dataset = f"{call.connection}.{call.entity}"
             self.places.setdefault(dataset, call.where)
             self.sentinels[f"__pz_watermark__{call.connection}__{call.entity}__"] = dataset
+
+    def too_deep(self) -> Inferred:
+        """The one fault of a query that has more levels than can be walked."""
+        self.problems = Problems()
+        self._fault(next(iter(self.places)), "the SQL of a pipeline with watermark() is nested too deeply to be read")
+        return Inferred(self.sql, {}, self.problems)
 
     def run(self) -> Inferred:
         try:

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Protocol
 
 from pz_core.contract.check import CheckDefinition
 from pz_core.contract.connector import Connector, CursorBounds, ReadSpec, WriteSpec
+from pz_core.errors import Notice
 from pz_core.values import Column, Value
 
 Tier = Literal["native", "universal"]
@@ -157,6 +158,7 @@ class MaterialiseResult:
 
     rows: int | None
     columns: tuple[Column, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

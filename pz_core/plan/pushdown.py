@@ -68,7 +68,7 @@ def derive(sql: str, relation: str, *, cursor: str | None = None) -> Pushdown:
         if len(trees) != 1:
             return Pushdown()
         return _Reader(trees[0], relation).answer(cursor)
-    except (NotParsed, _Unclear):
+    except (NotParsed, _Unclear, RecursionError):
         return Pushdown()
 
 

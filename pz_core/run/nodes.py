@@ -292,6 +292,7 @@ class NodeRunner:
             if self._reads is not None:
                 task = replace(task, sql=self._reads.sql(task.sql))
             made = self._engine.materialise(task, control)
+            self.notices.extend(made.notices)
             if made.rows is not None:
                 self._staged[node.id] = made.rows
             return _Done(made.rows or 0, {} if made.rows is None else {"staged": made.rows})

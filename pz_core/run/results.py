@@ -221,7 +221,10 @@ def read_results(path: Path) -> RunRecord:
         OSError: if it cannot be read.
         ValueError: if it is no results file.
     """
-    found = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("not the results of a run") from None
     try:
         nodes = tuple(_node(item) for item in found["nodes"])
         return RunRecord(

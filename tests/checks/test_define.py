@@ -130,3 +130,27 @@ def test_identity_tells_true_from_one_and_text_from_number() -> None:
         for v in (1, 1.0, True, "1", "true")
     }
     assert len(made) == 5
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select 1) as a, (select 2",
+        "select (1",
+        "select 1)",
+        "select ')' from (t",
+        'select ")" from (t',
+        "select 1 -- (\n)",
+    ],
+)
+def test_a_query_cannot_leave_the_parentheses_that_it_is_put_in(sql: str) -> None:
+    with pytest.raises(CheckFault, match="parenthesis"):
+        make("custom_sql").define({"name": "a", "sql": sql})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select (1) -- )", "select ')' || $$)($$ || e'\\')' /* ( /* ) */ */", 'select ")" from t', "select f((1), (2))"],
+)
+def test_parentheses_in_texts_names_and_comments_do_not_count(sql: str) -> None:
+    assert make("custom_sql").define({"name": "a", "sql": sql}).options["sql"] == sql

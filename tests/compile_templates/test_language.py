@@ -271,3 +271,12 @@ def test_rendering_leaves_the_variables_alone(rendered: Render) -> None:
     variables = {"list": [1, 2]}
     rendered("{% set a = var('list') + [3] %}{{ a | join(',') }}", variables)
     assert variables == {"list": [1, 2]}
+
+
+@pytest.mark.parametrize("text", ["{{ 'a\\0b' }}", "{{ 'a\\x00b' }}", "{% set a = '\\u0000' %}{{ a }}"])
+def test_a_nul_is_refused_since_sql_would_end_there(refused: Refuse, text: str) -> None:
+    assert [(code, line) for code, line, _ in refused(text)] == [("PZ0104", 1)]
+
+
+def test_an_entity_with_a_nul_is_refused(refused: Refuse) -> None:
+    assert refused("select * from {{ source('a', 'b\\0c') }}")[0][0] == "PZ0104"

@@ -274,3 +274,9 @@ def test_a_literal_keeps_microseconds_and_instants() -> None:
     sql = "select " + literal("2026-03-10T08:30:00.123456", "timestamp")
     with duckdb.connect(":memory:") as connection:
         assert connection.execute(sql).fetchall() == [(datetime.datetime(2026, 3, 10, 8, 30, 0, 123456),)]
+
+
+@pytest.mark.parametrize("levels", [120, 300, 600])
+def test_a_query_nested_too_deeply_to_be_read_is_one_fault(levels: int) -> None:
+    made = inferred("select * from (" * levels + "select * from $F where ts > $W" + ")" * levels)
+    assert refused(made) == ["PZ0224"]

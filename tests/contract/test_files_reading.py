@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from pz_core.contract.connector import ConnectorError, CursorBounds
 from pz_core.contract.files import HEAD_BYTES, FileRead, ResolvedRead, SourceFile, resolve
+from pz_core.contract.files.model import reader_error
 
 
 @pytest.fixture(scope="module")
@@ -411,3 +413,47 @@ def test_folders_called_name_value_add_no_column(con: duckdb.DuckDBPyConnection,
     (tmp_path / "k=9").mkdir()
     made = parquet(con, tmp_path, "k=9/p.parquet", "select 1 as k, 2 as v")
     assert rows(con, look(con, [made], "parquet")) == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("t.csv", "a\0b,c\n1,2\n", "PZ0353"),  # SQL would end at the NUL
+        ("t.json", '{"": 1}\n', "PZ0353"),  # DuckDB would call it C0 and lose its values
+        ("t.json", '{"a": 1, "": 2}\n{"a": 3}\n', "PZ0353"),
+        ("t.json", '{"a\\u0000b": 1}\n', "PZ0353"),
+        ("t.json", 'null\n{"a": 1}\n', "PZ0501"),  # DuckDB would make a row of NULLs of it
+        ("t.json", '[{"a": 1}, null]', "PZ0501"),
+        ("t.json", '{"a": ' + "[" * 3_000 + "]" * 3_000 + "}\n", "PZ0501"),
+    ],
+)
+def test_what_a_reader_would_change_without_a_word_is_refused_by_the_file(
+    con: duckdb.DuckDBPyConnection, tmp_path: Path, name: str, content: str, code: str
+) -> None:
+    fmt = name.rpartition(".")[2]
+    with pytest.raises(ConnectorError, match=name) as caught:
+        rows(con, look(con, [file(tmp_path, name, content)], fmt))
+    assert caught.value.code == code and caught.value.hint
+
+
+def test_a_key_that_is_called_as_duckdb_calls_a_nameless_one_is_read(
+    con: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    assert rows(con, look(con, [file(tmp_path, "t.json", '{"C0": 1}\n')], "json")) == [(1,)]
+
+
+def test_a_faulty_json_record_does_not_stand_in_the_message(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    files = [file(tmp_path, "t.json", '{"a":"hunter2","a":"hunter3"}\n')]
+    with pytest.raises(duckdb.Error, match="hunter2") as caught:
+        rows(con, look(con, files, "json"))
+    told = reader_error(caught.value, FileRead("inbox.things", "json", {}), files)
+    assert "hunter" not in told.render() and "t.json" in told.message
+
+
+def test_a_csv_of_six_hundred_columns_is_looked_at_in_seconds(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    wide = 600
+    content = ",".join(f"c{i}" for i in range(wide)) + "\n" + ",".join("1" for _ in range(wide)) + "\n"
+    started = time.process_time()
+    made = look(con, [file(tmp_path, "t.csv", content)])
+    assert len(made.columns) == wide and set(kinds(made)) == {"BIGINT"}
+    assert time.process_time() - started < 15  # in one query it took minutes: DuckDB plans in the square of the width

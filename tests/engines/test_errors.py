@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import duckdb
 import pytest
 
-from pz_core.engines.duckdb.errors import is_transient, without_values
-from pz_core.values.duckdb_text import clean_message, first_line
+from pz_core.engines.duckdb.errors import edge_error, foreign_error, is_transient, pipeline_error
+from pz_core.values.duckdb_text import clean_message, first_line, without_values
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,70 @@ def test_the_echo_and_raw_lines_are_gone():
 def test_known_places_of_values_are_blanked(text):
     assert "hun" not in without_values(text)
     assert len(without_values(text)) > 20
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        ("select s::date from t", "invalid date field format, expected format is"),
+        ("select s::timestamptz from t", "invalid timestamp field format"),
+        ("select s::json from t", "Malformed JSON"),
+        ("select d::decimal(4, 2) from t", "Casting value to type DECIMAL(4,2) failed"),
+        ("select n + n from t", "Overflow in addition of INT64"),
+        ("select n * n from t", "Overflow in multiplication of INT64"),
+        ("select strptime(s, '%Y') from t", "Could not parse string"),
+        ("select make_date(42424242, 1, 1)", "Date out of range"),
+        ("select from_base64(s) from t", "Could not decode string"),
+        ("insert into f values (4242)", "key does not exist in the referenced table"),
+        ("delete from p", "key is still referenced by a foreign key"),
+        ("insert into p values (42)", "Duplicate key violates primary key constraint"),
+    ],
+)
+def test_what_duckdb_says_of_a_value_stays_without_the_value(sql, kept):
+    with duckdb.connect() as con:
+        con.execute("create table t as select 'hun\"ter 42' as s, 9223372036854774242 as n, 7654321.4242 as d")
+        con.execute("create table p (id bigint primary key)")
+        con.execute("create table f (id bigint references p (id))")
+        con.execute("insert into p values (42)")
+        con.execute("insert into f values (42)")
+        with pytest.raises(duckdb.Error) as caught:
+            con.execute(sql).fetchall()
+    told = without_values(clean_message(str(caught.value)))
+    assert kept in told
+    assert "hun" not in told and "42" not in told.replace("DECIMAL(4,2)", "")
+
+
+def test_names_and_files_stay_in_a_message():
+    for text in (
+        'IO Error: Cannot open file "/data/a.duckdb": Permission denied',
+        'Binder Error: Referenced column "a" not found in FROM clause!',
+        "Invalid Input Error: No magic bytes found at end of file 'in/a.parquet'",
+        "Constraint Error: NOT NULL constraint failed: x.st",
+        'Conversion Error: CSV Error on Line: 3\nError when converting column "a"',
+    ):
+        assert without_values(text) == text
+
+
+def test_a_fault_of_the_system_in_a_connector_is_told_by_file_and_kind():
+    made = foreign_error(PermissionError(13, "words of the system", "in/a.csv"), "shop.a", "src_shop__a")
+    assert made.code == "PZ0501" and "shop.a" in made.message and "in/a.csv" in made.message
+    assert "words of the system" not in made.message
+
+
+def test_the_words_of_a_foreign_exception_are_not_told():
+    made = foreign_error(ValueError("hunter2"), "shop.a", "src_shop__a")
+    assert "ValueError" in made.message and "hunter2" not in made.render()
+    assert str(made.cause) == "hunter2"
+
+
+def test_a_full_disk_and_a_locked_file_name_the_way_out_and_a_lock_may_pass():
+    full = 'IO Error: Could not write file "/data/o.csv": No space left on device'
+    locked = 'IO Error: Could not set lock on file "/data/m.duckdb": Conflicting lock is held'
+    assert "space" in str(edge_error(duckdb.IOException(full), "lake.o", "lake.o").hint)
+    made = edge_error(duckdb.IOException(locked), "lake.o", "lake.o")
+    assert made.transient and "other program" in str(made.hint)
+
+
+def test_an_open_quote_in_sql_is_not_blamed_on_a_csv_file():
+    made = pipeline_error(duckdb.ParserException("Parser Error: unterminated quoted string at or near"), "o", "fix it")
+    assert made.hint == "fix it"

@@ -145,3 +145,15 @@ def test_a_cancelled_check_and_pipeline_stop(bench, fakes):
         thread.join(3)
         assert [type(e) for e in caught] == [Cancelled]
     assert bench.relations() == []
+
+
+@pytest.mark.parametrize("as_view", [True, False])
+def test_columns_that_duckdb_calls_otherwise_are_told(bench, as_view):
+    made = bench.make('SELECT 1 AS a, 2 AS a, 3 AS "A", 4 AS b_1, 5 AS b', as_view=as_view)
+    assert made.columns[0].name == "a" and len({c.name.lower() for c in made.columns}) == 5
+    (note,) = made.notices
+    assert note.severity == "note" and f"'a' is '{made.columns[1].name}'" in note.message and "b_1" not in note.message
+
+
+def test_names_of_one_s_own_that_look_like_that_are_no_news(bench):
+    assert bench.make("SELECT 1 AS a, 2 AS a_1, 3 AS b_2").notices == ()

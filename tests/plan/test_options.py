@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pz_core.contract import ConnectorError, Option, Secret, option_set, reveal
-from pz_core.errors import PzError, PzErrors
+from pz_core.errors import PzError, PzErrors, withhold
 from pz_core.plan.connections import connection_config
 from pz_core.plan.options import check_options
 
@@ -99,3 +99,28 @@ def test_every_text_inside_a_secret_mapping_is_wrapped(lab):
     project = lab.project(**{"in": lab.Connection("in", "fake", {"headers": {"x": "hunter2", "y": ["z"]}})})
     config = connection_config(project, "in", lab.registry(fake=fake))
     assert "hunter2" not in str(config.options) and reveal(config.options["headers"]["x"]) == "hunter2"
+
+
+def test_no_value_of_a_connection_stands_in_a_message_though_the_option_is_no_secret(lab):
+    project = lab.project(
+        **{"in": lab.Connection("in", "fake", {"root": {"a": "hunter2"}}), "out": lab.Connection("out", "fake")}
+    )
+    (code, _, message, hint), *_ = faults(lab.graph(project_=project), lab.registry())
+    assert code == "PZ0301" and "'root' must be a text, got a mapping" in message
+    assert "hunter2" not in message + hint
+
+
+def test_a_value_of_a_read_is_shown_short_or_by_its_kind(lab):
+    long = lab.graph(sources=[lab.source(options={"format": "x" * 100_000})])
+    (_, _, message, _), *_ = faults(long, lab.registry())
+    assert "must be one of csv, got 'xxx" in message and len(message) < 300
+    nested = lab.graph(sources=[lab.source(options={"path": ["a", "b"]})])
+    (_, _, message, _), *_ = faults(nested, lab.registry())
+    assert "must be a text, got a list" in message
+
+
+def test_what_is_wrapped_as_a_secret_is_withheld_from_messages(lab):
+    project = lab.project(**{"in": lab.Connection("in", "fake", {"password": "tellnobody"})})
+    connection_config(project, "in", lab.registry())
+    assert "tellnobody" not in PzError("PZ0501", "login failed for password=tellnobody").render()
+    withhold({}, afresh=True)

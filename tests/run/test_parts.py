@@ -314,3 +314,10 @@ def test_signals_are_left_alone_outside_the_main_thread():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_results_nested_without_end_are_no_results(tmp_path):
+    path = tmp_path / "run_results.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="results"):
+        read_results(path)

@@ -241,3 +241,47 @@ def test_a_filter_on_a_collated_text_is_left_to_whoever_compares_exactly(tmp_pat
     make(tmp_path, "CREATE TABLE t (s VARCHAR COLLATE NOCASE)", "INSERT INTO t VALUES ('A'), ('a'), ('b')")
     spec = ReadSpec("t", hints=ReadHints(None, "(\"s\" <> 'a')"))
     assert [row["s"] for row in streamed(tmp_path, spec)] == ["A", "a", "b"]
+
+
+def connection(project: Path, name: str, path: str) -> DuckDB:
+    return DuckDB(ConnectionConfig(name, "duckdb", {"path": path}, str(project)))
+
+
+def test_two_connections_to_one_file_attach_it_once(tmp_path: Path) -> None:
+    make(tmp_path, TABLE)
+    (tmp_path / "link.duckdb").symlink_to("store.duckdb")
+    paths = {"one": "store.duckdb", "two": f"{tmp_path}/./store.duckdb", "three": "link.duckdb"}
+    with duckdb.connect() as con:
+        for name, path in paths.items():
+            target = connection(tmp_path, name, path).open_sink().native_write(WriteSpec("t"))
+            con.execute(target.setup[0].sql)
+            scan = connection(tmp_path, name, path).open_source().native_scan(ReadSpec("t"))
+            con.execute(scan.setup[0].sql)
+            assert len(con.execute(scan.query).fetchall()) == 3
+
+
+def test_files_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
+    aliases = {
+        connection(tmp_path, "c", f"{d}/m.duckdb").open_sink().native_write(WriteSpec("t")).catalog for d in "ab"
+    }
+    assert len(aliases) == 2
+
+
+def test_the_place_of_a_write_is_one_for_all_spellings_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "link.duckdb").symlink_to("store.duckdb")
+
+    def place(entity: str, path: str = "store.duckdb") -> str:
+        return connection(tmp_path, "c", path).write_place(WriteSpec(entity))
+
+    assert place("t") == place("main.T") == place("MAIN.t", "./x/../store.duckdb") == place("t", "link.duckdb")
+    assert len({place("t"), place("u"), place("other.t"), place("t", "b.duckdb")}) == 4
+
+
+def test_a_refused_row_does_not_show_its_values(tmp_path: Path) -> None:
+    make(tmp_path, "CREATE TABLE t (id INTEGER, s VARCHAR PRIMARY KEY)", "INSERT INTO t VALUES (1, 'hunter2')")
+    write = session(tmp_path)
+    write.write(batch((9, "hunter2")))
+    with pytest.raises(ConnectorError, match=r"store\.t.*primary key") as caught:
+        write.execute(f"INSERT INTO {write.target} SELECT * FROM {write.staged}")
+    write.abort()
+    assert "hunter2" not in caught.value.render()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 import re
 import socket
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from pz_core.contract.secrets import Secret, reveal
 from pz_core.errors import PzError
 from pz_core.values import Value
 
+_STARS = re.compile(r"\*{2,}")
 _WILD = re.compile(r"[*?\[]")
 _DATA_ENDING = re.compile(r"(?:csv|tsv|json)(?:\.gz|\.zst)?|parquet")
 
@@ -96,9 +96,7 @@ class Places:
             missing = f"folder {self.shown(location)} holds no {file_format} file"
         else:
             wild = bool(_WILD.search(str(location)))
-            # Path.glob would match names that begin with a dot, which are our temporary files
-            matched = glob.glob(str(location), recursive=True) if wild else []  # noqa: PTH207
-            files = sorted(_once(p for p in map(Path, matched) if p.is_file()))
+            files = sorted(_once(_matched(location))) if wild else []
             missing = f"no file matches {self.shown(location)}" if wild else ""
         if files:
             return files
@@ -106,6 +104,20 @@ class Places:
             f"{subject}: {missing or f'file {self.shown(location)} does not exist'}",
             hint="check path: and root:, or create the file before the run",
         )
+
+
+def _matched(location: Path) -> Iterator[Path]:
+    """The files that a glob means, without hidden ones (our temporary files are): those of ``*`` behind links too.
+
+    ``**`` follows no link to a folder, as in DuckDB: one that leads upwards would be walked without end.
+    """
+    base = _fixed_part(location)
+    parts = [part if part == "**" else _STARS.sub("*", part) for part in location.parts[len(base.parts) :]]
+    hidden = any(part.startswith(".") for part in parts)
+    for path in base.glob("/".join(parts)):
+        inside = path.parts[len(base.parts) :]
+        if (hidden or not any(part.startswith(".") for part in inside)) and path.is_file():
+            yield path
 
 
 def _once(paths: Iterable[Path]) -> list[Path]:

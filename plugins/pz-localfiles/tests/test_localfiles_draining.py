@@ -70,3 +70,25 @@ def test_a_whole_number_of_39_digits_is_refused_by_column(engine: DuckDBEngine, 
     with pytest.raises(ConnectorError, match="column 's'") as caught:
         drain(engine, tmp_path, "SELECT 170141183460469231731687303715884105727::hugeint AS s", tier)
     assert caught.value.code == "PZ0812"
+
+
+@pytest.mark.parametrize("tier", ["native", "universal"])
+@pytest.mark.parametrize(
+    "value", ["interval '1.000004 seconds'", "timetz '10:00:00+02'", "union_value(a := 1)::union(a int, b varchar)"]
+)
+def test_what_parquet_would_change_without_a_word_is_refused_by_column(
+    engine: DuckDBEngine, tmp_path: Path, tier: str, value: str
+) -> None:
+    with pytest.raises(ConnectorError, match="column 's'") as caught:
+        drain(engine, tmp_path, f"SELECT {value} AS s", tier)
+    assert caught.value.code == "PZ0812" and caught.value.hint
+
+
+@pytest.mark.parametrize("tier", ["native", "universal"])
+@pytest.mark.parametrize("value", ["interval '1 month 1.25 seconds'", "timetz '10:00:00+00'", "NULL::interval"])
+def test_what_parquet_keeps_of_these_types_is_written(
+    engine: DuckDBEngine, tmp_path: Path, tier: str, value: str
+) -> None:
+    with duckdb.connect() as con:
+        expected = con.execute(f"SELECT ({value})::varchar").fetchall()[0][0]
+    assert drain(engine, tmp_path, f"SELECT {value} AS s", tier)[0][0] == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,44 @@ def test_check_accepts_a_folder_to_come_and_refuses_a_file(tmp_path: Path) -> No
     assert lake(tmp_path, root="new").check().ok
     (tmp_path / "file").write_text("")
     assert not lake(tmp_path, root="file").check().ok
+
+
+def test_a_file_being_written_is_matched_by_no_glob_of_data_files(tmp_path: Path) -> None:
+    for ending in ("parquet", "csv", "json"):
+        made = (
+            lake(tmp_path).open_sink().native_write(WriteSpec("o", {"format": ending}, "replace", "swap", run_id=RUN))
+        )
+        # DuckDB's globs, unlike a shell's, match names that begin with a dot.
+        assert isinstance(made, NativeCopy) and not made.path.endswith(ending)
+        assert not fnmatch.fnmatch(Path(made.path).name, f"*.{ending}")
+
+
+def test_a_file_that_links_to_folders_lead_to_again_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "in/2026").mkdir(parents=True)
+    (tmp_path / "in/2026/a.csv").write_text("n\n1\n")
+    (tmp_path / "in/latest").symlink_to("2026")
+    (tmp_path / "in/2026/loop").symlink_to("..")
+    source = lake(tmp_path).open_source()
+    for path in ("in/*/*.csv", "in/**/*.csv"):
+        batches = list(source.read(ReadSpec("x", {"path": path}), source.partitions(ReadSpec("x"))[0], 10))
+        assert [row["n"] for b in batches for row in b.to_pylist()] == [1], path
+
+
+def test_the_place_of_a_write_is_one_whatever_names_lead_there(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+
+    def place(entity: str, root: str, **options: str) -> str:
+        return lake(tmp_path, root=root).write_place(WriteSpec(entity, options, "replace", "swap"))
+
+    assert place("a/x", "real", path="t") == place("b/x", "link", path="t/") == place("x", "real", path="./u/../t")
+    assert place("x", "real") != place("y", "real", path="x")
+    assert place("x", "real", format="csv") != place("x", "real", format="parquet")
+
+
+def test_an_absolute_base_asks_for_no_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr("os.getcwd", gone)
+    assert lake(tmp_path).validate() == ()

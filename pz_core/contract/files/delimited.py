@@ -175,6 +175,13 @@ def _refuse_header(read: FileRead, file: SourceFile, header: list[str]) -> None:
                 code="PZ0353",
                 hint="rename the columns in the file, or read it by position: header: false and columns:",
             )
+        if contract is None and "\0" in folded:
+            raise ConnectorError(
+                f"{read.subject}: the name of column {header.index(same[0]) + 1} in the header of {file.shown} holds a "
+                "NUL character",
+                code="PZ0353",
+                hint="correct the name in the file, or declare the columns that you need under columns:",
+            )
         if contract is None and not folded.strip():
             raise ConnectorError(
                 f"{read.subject}: column {header.index(same[0]) + 1} of {file.shown} has no name in the header",

@@ -40,10 +40,17 @@ def resolve_json(connection: Connection, read: FileRead, files: Sequence[SourceF
         ConnectorError: no records and no contract; PZ0812 for a number whose digits DuckDB's JSON reader does not keep;
             PZ0353 for keys that are one name in SQL.
     """
-    rules = TextRules()
     kept = [file for file in files if not file.empty]
-    groups = _by_layout(read, kept)
-    _refuse_lost_digits(connection, read, groups)
+    try:
+        groups = _by_layout(read, kept)
+        _refuse_records(connection, read, groups)
+    except RecursionError as error:
+        raise ConnectorError(
+            f"{read.subject}: {names(kept)} holds a record that is nested too deeply",
+            hint="flatten the record in the source",
+            cause=error,
+        ) from error
+    rules = TextRules()
     if read.columns is not None:
         sources = [_source(layout, members, tuple(read.columns)) for layout, members in groups]
         words = dict(read.columns)
@@ -194,7 +201,14 @@ def _refuse_case_clash(
     """DuckDB renames a key that differs from another by case only (``vat`` becomes ``vat_1``)."""
     folded = {name.casefold() for name in described}
     suspects = [name for name in described if (m := re.fullmatch(r"(.+)_\d+", name)) and m[1].casefold() in folded]
-    if not suspects:
+    nameless = any(re.fullmatch(r"C\d+", name) for name in described)  # what DuckDB makes of the key ""
+    if any("\0" in name for name in described):
+        raise ConnectorError(
+            f"{read.subject}: a key of {names(files)} holds a NUL character",
+            code="PZ0353",
+            hint="correct the key in the source, or declare the keys that you need under columns:",
+        )
+    if not suspects and not nameless:
         return
     keys = [
         row[0]
@@ -202,6 +216,12 @@ def _refuse_case_clash(
             f"SELECT DISTINCT unnest(json_keys(json)) FROM {_objects(layout, files)} ORDER BY 1"
         ).fetchall()
     ]
+    if "" in keys:
+        raise ConnectorError(
+            f"{read.subject}: records of {names(files)} have a key without a name",
+            code="PZ0353",
+            hint="name it in the source, or declare the keys that you need under columns:",
+        )
     spelled: dict[str, list[str]] = {}
     for key in keys:
         spelled.setdefault(key.casefold(), []).append(key)
@@ -218,16 +238,25 @@ def _clash(read: FileRead, same: Sequence[str]) -> ConnectorError:
     )
 
 
-def _refuse_lost_digits(connection: Connection, read: FileRead, groups: list[tuple[str, list[SourceFile]]]) -> None:
-    """A fraction with more digits than a double holds is cut by DuckDB's JSON reader, whatever its declared type."""
+def _refuse_records(connection: Connection, read: FileRead, groups: list[tuple[str, list[SourceFile]]]) -> None:
+    """Refuse what DuckDB's JSON reader would change without a word.
+
+    A fraction with more digits than a double holds is cut, whatever its declared type; the record ``null`` becomes a
+    row of NULLs.
+    """
     for layout, members in groups:
         for file in members:
             numbered = f"SELECT json, row_number() OVER () AS pz_row FROM {_objects(layout, [file])}"
             suspects = connection.execute(
                 f"SELECT pz_row, json FROM ({numbered}) AS pz_records "
-                f"WHERE regexp_matches(json, {quote_literal(_LONG_NUMBER)})"
+                f"WHERE json IS NULL OR json = 'null' OR regexp_matches(json, {quote_literal(_LONG_NUMBER)})"
             ).fetchall()
             for row, text in suspects:
+                if text is None or text == "null":
+                    raise ConnectorError(
+                        f"{read.subject}: record {row} of {file.shown} is null, not a JSON object",
+                        hint="take the record out in the source, or make it an object",
+                    )
                 key = _lossy_key(text, read.columns)
                 if key is not None:
                     raise ConnectorError(

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pz_core.contract.connector import ConnectorError, CursorBounds
 from pz_core.contract.files.formats import Format
 from pz_core.values import Value, quote_identifier, quote_literal
+from pz_core.values.duckdb_text import clean_message, first_line, without_values
 
 #: Longest record of a csv file and longest JSON value, in bytes.
 LONGEST_RECORD = 16 * 1024 * 1024
@@ -170,12 +171,6 @@ def reader_error(error: Exception, read: FileRead, files: Sequence[SourceFile]) 
         what = f"{place}{at_line}: a quote is never closed, or a record is longer than {LONGEST_RECORD >> 20} MiB"
         hint = "look for an unclosed quote"
     else:
-        first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
-        what = f"{place}: {_without_values(first)}"
+        what = f"{place}: {first_line(without_values(clean_message(text))) or type(error).__name__}"
         hint = "check the file and the read options"
     return ConnectorError(f"{read.subject}: {what}", hint=hint, cause=error)
-
-
-def _without_values(line: str) -> str:
-    """A first line of DuckDB without the value that it may show (``Could not convert string 'x' to INT32``)."""
-    return re.sub(r"""(string|value|key) (['"]).*\2""", r"\1", line)

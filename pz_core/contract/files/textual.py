@@ -33,6 +33,8 @@ from pz_core.values import duckdb_type, quote_identifier
 _SAMPLE = 2_000
 #: For columns whose first texts are all NULL.
 _LONG_SAMPLE = 100_000
+#: So many columns are asked about in one query: the time that DuckDB takes to plan one grows with their square.
+_AT_ONCE = 10
 #: Found types that DuckDB's csv parser makes from plain text exactly as a cast does, only faster.
 _DIRECT = frozenset({"BIGINT", "DOUBLE", "DATE", "TIMESTAMP"})
 
@@ -112,6 +114,14 @@ def _sampled(
     if not indices or not sources:
         return dict.fromkeys(indices, (None, "VARCHAR"))
     connection.execute(f"CREATE OR REPLACE TEMP TABLE pz_sample AS SELECT * FROM {_rows(sources, indices, limit)}")
+    made: dict[int, tuple[Kind | None, str]] = {}
+    for start in range(0, len(indices), _AT_ONCE):
+        made |= _judged(connection, indices[start : start + _AT_ONCE], rules)
+    connection.execute("DROP TABLE temp.pz_sample")
+    return made
+
+
+def _judged(connection: Connection, indices: Sequence[int], rules: TextRules) -> dict[int, tuple[Kind | None, str]]:
     ask = "SELECT {} FROM pz_sample"
     counts = ", ".join(f"count({rules.text(f'k{i}')})" for i in indices)
     texts = connection.execute(ask.format(counts)).fetchall()[0]
@@ -136,7 +146,6 @@ def _sampled(
         for at, (i, kind) in enumerate(asked.items()):
             bad, *extras = answered[5 * at : 5 * at + 5]
             made[i] = _chosen([bad], extras, (kind,))
-    connection.execute("DROP TABLE temp.pz_sample")
     return made
 
 

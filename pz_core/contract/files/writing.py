@@ -9,6 +9,24 @@ from pz_core.contract.refusals import refusal
 from pz_core.values import Column, Value, quote_identifier, quote_literal
 
 _HUGE = ("HUGEINT", "UHUGEINT")
+#: Types of which parquet keeps less than DuckDB: how they begin, a test of the value's text, why, and the way out.
+_INEXACT = {
+    "INTERVAL": (
+        "regexp_matches({text}, '\\.[0-9]{{3}}[0-9]*[1-9]')",
+        "holds an interval with microseconds, of which parquet keeps the milliseconds",
+        "cast it to varchar in the pipeline",
+    ),
+    "TIME WITH TIME ZONE": (
+        "{text} NOT LIKE '%+00'",
+        "holds a time with an offset, which parquet would move to UTC",
+        "cast it to varchar in the pipeline",
+    ),
+    "UNION(%": (
+        "{text} IS NOT NULL",
+        "is a union, of which parquet does not keep what member a value is",
+        "take the members apart in the pipeline with union_extract()",
+    ),
+}
 _WIDEST = "99999999999999999999999999999999999999"
 
 
@@ -50,6 +68,11 @@ def copy_projection(file_format: Format, columns: Sequence[Column] | None = None
 
 def _parquet_column(column: Column) -> str:
     name = quote_identifier(column.name)
+    inexact = _inexact(column.type, name)
+    if inexact is not None:
+        test, why, hint = inexact
+        stop = refusal("PZ0812", quote_literal(f"column '{column.name}' {why}"), quote_literal(hint))
+        return f"CASE WHEN {test} THEN {stop} ELSE {name} END AS {name}"
     if column.type not in _HUGE:
         return name
     low = f"-{_WIDEST}" if column.type == "HUGEINT" else "0"
@@ -86,4 +109,17 @@ def _guarded_parquet() -> str:
     back = f"CAST(TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT) AS VARCHAR)"
     huge = f"typeof({column}) IN ('HUGEINT', 'UHUGEINT')"
     changed = f"{column} IS NOT NULL AND {back} IS DISTINCT FROM {text}"
-    return f"CASE WHEN {huge} AND {changed} THEN {stop} ELSE {column} END AS '\\0'"
+    others = ""
+    for kind, (test, why, hint) in _INEXACT.items():
+        told = f"'column ''' || alias({column}) || ''' ' || {quote_literal(why)}"
+        found = f"typeof({column}) LIKE {quote_literal(kind)} AND {test.format(text=text)}"
+        others += f" WHEN {found} THEN {refusal('PZ0812', told, quote_literal(hint))}"
+    return f"CASE WHEN {huge} AND {changed} THEN {stop}{others} ELSE {column} END AS '\\0'"
+
+
+def _inexact(kind: str, name: str) -> tuple[str, str, str] | None:
+    """The test, the reason and the way out for a column of which parquet may keep less than DuckDB."""
+    for pattern, (test, why, hint) in _INEXACT.items():
+        if kind.startswith(pattern.rstrip("%")):
+            return test.format(text=f"CAST({name} AS VARCHAR)"), why, hint
+    return None

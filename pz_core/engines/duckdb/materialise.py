@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 
 from pz_core.contract.engine import MaterialiseResult, MaterialiseTask
 from pz_core.engines.duckdb.errors import counts_disagree, pipeline_error
 from pz_core.engines.duckdb.session import Work, staged
 from pz_core.engines.duckdb.statements import one_select
+from pz_core.errors import Notice, Where
+from pz_core.values import Column
 
+#: How DuckDB tells a second column of one name from the first.
+_NUMBERED = re.compile(r"(.+)_\d+")
 _HINT = "correct the pipeline's SQL; pz compile shows it as it runs, under .pz/target/compiled"
 
 
@@ -40,4 +46,28 @@ def materialise(task: MaterialiseTask, work: Work) -> MaterialiseResult:
     except duckdb.Error as error:
         work.recognise(error)
         raise pipeline_error(error, node, _HINT) from error
-    return MaterialiseResult(rows, columns)
+    renamed = _renamed(task, work, columns)
+    return MaterialiseResult(rows, columns, () if renamed is None else (renamed,))
+
+
+def _renamed(task: MaterialiseTask, work: Work, columns: tuple[Column, ...]) -> Notice | None:
+    """A note where DuckDB gave columns of one name names of its own: the second ``id`` of a join becomes ``id_1``."""
+    names = {column.name.casefold() for column in columns}
+    if not any((m := _NUMBERED.fullmatch(column.name)) and m[1].casefold() in names for column in columns):
+        return None
+    try:
+        written = [str(row[0]) for row in work.run(f"DESCRIBE {task.sql}").fetchall()]
+    except duckdb.Error:
+        return None  # nothing that can be described, such as a PIVOT; its names are made up in any case
+    if len(written) != len(columns):
+        return None
+    pairs = zip(written, (column.name for column in columns), strict=True)
+    changed = [f"'{old}' is '{new}'" for old, new in pairs if old != new]
+    if not changed:
+        return None
+    return Notice(
+        "note",
+        f"pipeline {task.node.name} has columns of one name, and later ones are called otherwise: {', '.join(changed)}",
+        where=Where(node=task.node.name),
+        hint="give each column a name of its own with AS",
+    )
