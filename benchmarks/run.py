@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import lock_check
 
 HERE = Path(__file__).resolve().parent
 PYTHON = sys.executable
@@ -241,6 +242,8 @@ def main() -> int:
     report["pairs"] = pairs
     if not args.only:
         report["commands"] = bench_commands(args.runs)
+        report["lock_check"] = lock_check.measure(args.runs)
+        print(f"{'lock_check':24} {report['lock_check']}", flush=True)
     target = HERE / "results" / "latest.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

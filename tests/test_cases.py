@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 HERE = Path(__file__).resolve().parent
 CASES = HERE / "cases"
@@ -34,9 +35,17 @@ def expected_failures() -> set[str]:
 EXPECTED = expected_failures()
 
 
+def _serve(path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a case the servers that it needs, in the way in which its runner is told of them."""
+    needs = RUNNER.missing(RUNNER.texts(yaml.safe_load(path.read_text(encoding="utf-8")).get("needs")))
+    for name, value in (pair for need in needs for pair in request.getfixturevalue(f"cases_{need}").items()):
+        monkeypatch.setenv(name, value)
+
+
 @pytest.mark.case
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(CASES)))
-def test_case(path: Path) -> None:
+def test_case(path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    _serve(path, request, monkeypatch)
     pz = Path(sys.executable).with_name("pz")
     command = str(pz) if pz.exists() else shutil.which("pz")
     assert command, "pz is not installed"

@@ -12,7 +12,6 @@ RAISED = re.compile(r"""["'](PZ\d{4})["']""")
 NAMED = re.compile(r"\bPZ\d{4}\b")
 
 PACKAGES = "the lock: deps lock, sync and check"
-ISOLATION = "connectors in a process of their own"
 CAPTURE = "change data capture and the verb cdc"
 FEEDS = "feeds: opaque tokens of a connector"
 STORES = "state backends on servers (postgres, sqlserver, http)"
@@ -24,16 +23,8 @@ PARTITIONS = "partitioned reads and writes of connectors to come"
 NOT_YET = {
     "PZ0220": PARTITIONS,
     "PZ0304": PACKAGES,
-    "PZ0306": ISOLATION,
-    "PZ0307": ISOLATION,
     "PZ0319": PARTITIONS,
     "PZ0340": CAPTURE,
-    "PZ0354": ISOLATION,
-    "PZ0355": ISOLATION,
-    "PZ0356": ISOLATION,
-    "PZ0357": ISOLATION,
-    "PZ0358": ISOLATION,
-    "PZ0360": ISOLATION,
     "PZ0363": FEEDS,
     "PZ0364": "pz validate --connect: what a connector found that may not be meant",
     "PZ0507": CAPTURE,

@@ -118,6 +118,7 @@ def lock_(
 @json_option
 def check(project: Path, as_json: bool) -> int:
     """Compare what is installed with the lock, version by version and file by file. Exit 1 if something differs."""
+    from pz_core.cli.deps_isolated import environment_faults, isolated_of
     from pz_core.packages.files import changed_files
     from pz_core.packages.fitting import not_installed, unlocked
     from pz_core.plugins.registry import Registry
@@ -129,6 +130,8 @@ def check(project: Path, as_json: bool) -> int:
     changed = changed_files(found.lock)
     faults += [fault.error for fault in changed.faults]
     skipped = changed.skipped
+    for environment in isolated_of(found, own):
+        faults += environment_faults(found.lock, environment)
     if skipped:
         output.note(f"installed editable or without a record, so only the version was compared: {', '.join(skipped)}")
     for fault in faults:
@@ -154,8 +157,10 @@ def check(project: Path, as_json: bool) -> int:
 @_find_links
 @_offline
 @click.option("--system", is_flag=True, help="Install although pz runs in no virtual environment.")
-def sync(project: Path, find_links: tuple[Path, ...], offline: bool, system: bool) -> int:
+@click.option("--isolated", is_flag=True, help="Make the environments of packages with isolation: process, too.")
+def sync(project: Path, find_links: tuple[Path, ...], offline: bool, system: bool, isolated: bool) -> int:
     """Install exactly what the lock says (pz restore is the same). What else is installed is left alone."""
+    from pz_core.cli.deps_isolated import environment_faults, isolated_of, make_environments
     from pz_core.packages.files import changed_files
     from pz_core.packages.fitting import differing, not_installed, unlocked
     from pz_core.packages.sync import in_environment, install
@@ -163,12 +168,14 @@ def sync(project: Path, find_links: tuple[Path, ...], offline: bool, system: boo
     from pz_core.plugins.registry import Registry
 
     found = needed_lock(project_root(project))
-    refused = unlocked(found.lock, wanted_by_all((found.project,), found.folder))
+    own = wanted_by_all((found.project,), found.folder)
+    refused = unlocked(found.lock, own)
     if refused:
         raise PzErrors(refused)
     changed = frozenset(fault.package for fault in changed_files(found.lock).faults)
     missing = {package.name for package in differing(found.lock, Registry().version)}
     due = [package for package in found.lock.packages() if package.name in changed | missing]
+    uv = Uv(found.folder, tuple(path.resolve() for path in find_links), offline)
     if due:
         if not (system or in_environment()):
             raise PzError(
@@ -176,15 +183,24 @@ def sync(project: Path, find_links: tuple[Path, ...], offline: bool, system: boo
                 "pz runs in no virtual environment, and deps sync would change the packages of the whole system",
                 hint="make one (python -m venv .venv) and install pz there, or insist with --system",
             )
-        uv = Uv(found.folder, tuple(path.resolve() for path in find_links), offline)
         install(due, found.folder, uv, anew=changed)
-    faults = not_installed(found.lock, Registry().version, __version__)
+    apart = isolated_of(found, own)
+    made = make_environments(found, apart, uv) if isolated else ()
+    faults = [*not_installed(found.lock, Registry().version, __version__)]
+    for environment in apart if isolated else ():
+        faults += environment_faults(found.lock, environment)
     for fault in faults:
         output.tell(fault.render())
     for package in due:
         output.say(f"{package.name} {package.version}")
+    for environment in made:
+        output.say(f"environment of {environment.package}")
+    behind = [environment.package for environment in apart if environment_faults(found.lock, environment)]
+    if behind and not isolated:
+        output.note(f"the environments of {', '.join(behind)} are not as the lock says; --isolated makes them")
     if not faults:
         state = f"{plural(len(due), 'package')} installed" if due else "nothing to install"
+        state = f"{plural(len(made), 'environment')} made" if made and not due else state
         output.say(f"{state}; the environment is as {_shown(found.path)} says")
     return 1 if faults else 0
 

@@ -71,6 +71,13 @@ def check_lock(graph: Graph, registry: Registry, *, skip: bool) -> None:
             output.tell_notices([Notice("note", message, hint="pz deps lock pins them")])
         return
     faults = [*unlocked(found.lock, wanted), *not_installed(found.lock, registry.version, __version__, insist=_INSIST)]
+    isolated = [item.name for item in listed if item.isolation]
+    if isolated:
+        from pz_core.packages.fitting import not_as_locked
+        from pz_core.plugins.isolation.environment import environments
+
+        for environment in environments(project.root, isolated).values():
+            faults += not_as_locked(found.lock, environment, insist=_INSIST)
     if faults:
         raise PzErrors(faults)
 

@@ -41,7 +41,7 @@ def until_caught_up(
         open_ends = sorted(name for name, caught_up in ends.items() if not caught_up)
         if not open_ends:
             reason = "all windows have come to their end" if ends else "no dataset of it has a window with until:"
-            return _end(passes, reason, 0)
+            return _end(passes, reason if passes == 1 or ends else "nothing more is left to read", 0)
         moved = {prepared.plan.graph.node(node.id).name for node in result.nodes if _settled(prepared, result, node.id)}
         still = [name for name in open_ends if name not in moved]
         if still:

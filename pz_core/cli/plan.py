@@ -98,6 +98,9 @@ def plan_lines(made: Plan, visible: list[NodePlan]) -> list[str]:
     rows = [(node.strategy, node.name, f"{node.reason}{_pushed(node)}{_refused(node)}") for node in shown]
     lines = output.table(rows, [13, 24])
     lines += [
+        f"decided at run: {node.name} {topic}: {rule}" for node in shown for topic, rule in node.decided_at_run.items()
+    ]
+    lines += [
         f"guarantee: {node.name} {node.guarantee}" + (f" ({node.on_retry})" if node.on_retry else "")
         for node in shown
         if node.kind == _SINK and node.guarantee

@@ -90,7 +90,9 @@ def project_registry(project: Path) -> Registry:
 
     path = project / FILE
     block = read_yaml(path, FILE, Problems()) if path.is_file() else None
-    return Registry() if block is None else Registry(read_identity(block, os.environ, __version__, Problems()).allowed)
+    if block is None:
+        return Registry()
+    return read_identity(block, os.environ, __version__, Problems()).registry(project.resolve())
 
 
 def _shown(path: Path) -> str:

@@ -317,16 +317,16 @@ ROWS: tuple[Code, ...] = (
     ),
     Code(
         "PZ0354",
-        "an isolated connector has no entry point",
-        "The package's own environment does not offer the connector.",
-        "Run pz deps sync, and check that the package is the right one.",
+        "an isolated connector has no environment",
+        "The package's own environment has not been made, or was made for another Python.",
+        "Run pz deps sync --isolated.",
         phase="validate",
     ),
     Code(
         "PZ0355",
         "an isolated connector did not start",
         "Its process could not be started.",
-        "Run pz deps sync; PZ_DEBUG=1 shows what the system said.",
+        "Run pz deps sync --isolated, which makes its environment anew.",
         phase="validate",
     ),
     Code(
@@ -347,13 +347,14 @@ ROWS: tuple[Code, ...] = (
         "PZ0358",
         "an isolated connector died",
         "Its process ended during an operation.",
-        "The message names the exit code or signal; the run's connector log has its last words.",
+        "The message names the exit code or signal; PZ_DEBUG=1 shows what the process printed.",
         phase="run",
     ),
     Code(
         "PZ0360",
         "a package cannot be isolated",
-        "isolation: process is asked for a package that cannot run in a process of its own.",
+        "isolation: process is asked for a package that offers more than connectors, or whose connector works only "
+        "through DuckDB and an extension of it.",
         "Remove isolation.",
         phase="validate",
     ),

@@ -263,6 +263,15 @@ ROWS: tuple[Code, ...] = (
         phase="run",
     ),
     Code(
+        "PZ0537",
+        "a feed no longer takes its stored token",
+        "The place that a feed is read from refuses to go on from where the last run ended: the token has expired, or "
+        "the place was set up anew.",
+        "pz run --full-refresh drops the token and reads from the beginning; for one dataset alone, pz state clear "
+        "before the next run.",
+        phase="run",
+    ),
+    Code(
         "PZ0601",
         "a credential in plain text",
         "A tool call gave a secret itself instead of ${NAME}.",

@@ -7,6 +7,9 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from pz_core.values import CURSOR_TYPES, is_type_word
+from pz_core.values.cursors import CALENDAR_TYPES as CALENDAR_TYPES
+from pz_core.values.cursors import NUMERIC_TYPES as NUMERIC_TYPES
+from pz_core.values.cursors import later as later
 from pz_core.values.durations import parse_duration
 
 _INTEGER = re.compile(r"([+-]?)0*(\d+)", re.ASCII)
@@ -15,11 +18,6 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _INSTANT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?Z?", re.ASCII)
 _WIDTH = re.compile(r"0*([1-9]\d*)", re.ASCII)
 _DAY_MS = 86_400_000
-
-#: Cursor types that count in days or instants.
-CALENDAR_TYPES: tuple[str, ...] = ("date", "timestamp", "timestamptz")
-#: Cursor types that count in numbers.
-NUMERIC_TYPES: tuple[str, ...] = ("int", "bigint", "decimal")
 
 
 def cursor_family(word: object) -> str | None:
@@ -124,10 +122,3 @@ def value_rule(type_word: str) -> str:
         "decimal": "a number in point notation such as 12.50",
         "date": "a date such as 2026-01-01",
     }.get(type_word, "a date or a time such as 2026-01-01T00:00:00Z")
-
-
-def later(type_word: str, value: str, than: str) -> bool:
-    """Whether one canonical value lies strictly above another of the same type."""
-    if type_word in NUMERIC_TYPES:
-        return Decimal(value) > Decimal(than)
-    return value > than

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         Connector,
         ConnectorError,
         CursorBounds,
+        DeliveringSink,
+        Interruptible,
         Move,
         NativeCopy,
         NativeScan,
@@ -38,11 +40,13 @@ if TYPE_CHECKING:
         resolved_scan,
     )
     from pz_core.contract.hints import fitting_hints
+    from pz_core.contract.ledger import LEDGER_TABLE, LedgerSession
     from pz_core.contract.load import SCHEMA_POLICIES, Reconciled, reconcile
     from pz_core.contract.observer import Observer
     from pz_core.contract.options import RESERVED_CONNECTION_KEYS, Option, OptionSet, option_set
     from pz_core.contract.refusals import read_refusal, refusal
     from pz_core.contract.registration import API_VERSION, KINDS, Kind, Registration
+    from pz_core.contract.resuming import CheckpointingSession, FeedSource, TokenRefused
     from pz_core.contract.secrets import Secret, reveal
     from pz_core.contract.state import StateBackend, StateEntry
     from pz_core.contract.strategy import LoadRequest, Probe, Strategy, StrategyTraits
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "API_VERSION",
     "KINDS",
+    "LEDGER_TABLE",
     "RESERVED_CONNECTION_KEYS",
     "SCHEMA_POLICIES",
     "Capabilities",
@@ -58,12 +63,17 @@ __all__ = [
     "CheckFault",
     "CheckQuery",
     "CheckReport",
+    "CheckpointingSession",
     "ConnectionConfig",
     "Connector",
     "ConnectorError",
     "CursorBounds",
+    "DeliveringSink",
     "DescribedCheck",
+    "FeedSource",
+    "Interruptible",
     "Kind",
+    "LedgerSession",
     "LoadMode",
     "LoadRequest",
     "Move",
@@ -92,6 +102,7 @@ __all__ = [
     "StateEntry",
     "Strategy",
     "StrategyTraits",
+    "TokenRefused",
     "WriteSession",
     "WriteSpec",
     "fitting_hints",
@@ -118,6 +129,8 @@ _PLACES = {
     "Connector": "connector",
     "ConnectorError": "connector",
     "CursorBounds": "connector",
+    "DeliveringSink": "connector",
+    "Interruptible": "connector",
     "Move": "connector",
     "NativeCopy": "connector",
     "NativeScan": "connector",
@@ -137,6 +150,8 @@ _PLACES = {
     "WriteSpec": "connector",
     "resolved_scan": "connector",
     "fitting_hints": "hints",
+    "LEDGER_TABLE": "ledger",
+    "LedgerSession": "ledger",
     "SCHEMA_POLICIES": "load",
     "Reconciled": "load",
     "reconcile": "load",
@@ -151,6 +166,9 @@ _PLACES = {
     "KINDS": "registration",
     "Kind": "registration",
     "Registration": "registration",
+    "CheckpointingSession": "resuming",
+    "FeedSource": "resuming",
+    "TokenRefused": "resuming",
     "Secret": "secrets",
     "reveal": "secrets",
     "StateBackend": "state",

@@ -61,6 +61,9 @@ class Capabilities:
     sync_state: bool = False
     """A read can be resumed from an opaque token."""
 
+    checkpointable_writes: bool = False
+    """A target confirms rows while they are written, and a later delivery of the same rows can go on after them."""
+
     change_capture: bool = False
     """A read can deliver changes (``sync: {mode: cdc}``)."""
 

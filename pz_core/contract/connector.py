@@ -149,6 +149,8 @@ class NativeScan:
         rejects: a SELECT of one row ``(count, detail)`` run after landing; a count above zero fails the node (PZ0812).
         guarded: whether the query stops where the data belies what a look at a part of it promised; the engine then
             asks :meth:`SettlingSource.settle_scan` and lands again. Only from :meth:`ResolvingSource.resolve_scan`.
+        rule: of a planned scan: how what depends on types that nobody declared will be decided, for the plan.
+        choice: of the scan that is run: what was decided by that rule, for the run's results; no value of the data.
     """
 
     query: str = field(repr=False)
@@ -157,6 +159,8 @@ class NativeScan:
     schema_inferred: bool = False
     rejects: str | None = None
     guarded: bool = False
+    rule: str | None = None
+    choice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +214,8 @@ class NativeTarget:
         catalog, schema, table: unquoted names in the engine's DuckDB.
         mechanism: how, for the plan: ``attach``.
         dialect: name of the SQL dialect that the program must be in.
+        ledger: unquoted name of the ledger's table in ``catalog`` and ``schema`` where the target can keep one
+            (:data:`~pz_core.contract.ledger.LEDGER_TABLE`), with the ability ``ledger``.
     """
 
     catalog: str
@@ -218,6 +224,7 @@ class NativeTarget:
     mechanism: str
     setup: tuple[Setup, ...] = ()
     dialect: str = "duckdb"
+    ledger: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +398,40 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release everything."""
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A source or a sink whose calls can be stopped from outside, where they wait for something that may never come.
+
+    Without it a task that was told to stop waits for the call that is under way.
+    """
+
+    def interrupt(self) -> None:
+        """From another thread: have calls under way end soon, with any error; returns at once.
+
+        A commit that has begun is not stopped. :meth:`abort` and :meth:`close` still follow.
+        """
+
+
+@runtime_checkable
+class DeliveringSink(Protocol):
+    """A sink whose native copies are made on this machine and then brought to their place by the sink itself.
+
+    For places without a rename, such as object stores: what a failed COPY straight to one leaves there can be half of
+    the rows under the final name. The copy's ``path`` is a file of this machine, ``moves`` and ``removes`` are empty;
+    the engine removes the file at the end, however it went.
+    """
+
+    def deliver(self, spec: WriteSpec, copy: NativeCopy) -> None:
+        """Bring the finished file to its place, whole or not at all, and remove what it supersedes there.
+
+        Raises:
+            ConnectorError: if it could not be done, or was stopped.
+        """
+
+    def stop(self) -> None:
+        """From another thread: end a :meth:`deliver` soon, leaving the place as it was."""
 
 
 class Connector(Protocol):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
 from pz_core.contract.check import CheckDefinition
-from pz_core.contract.connector import Connector, CursorBounds, ReadSpec, WriteSpec
+from pz_core.contract.connector import AbortSemantics, Connector, CursorBounds, ReadSpec, WriteSpec
+from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import Notice
 from pz_core.values import Column, Value
 
@@ -41,6 +42,17 @@ class Reuse:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What an earlier run has begun and not ended: an engine goes on from it where it can prove that nothing differs.
+
+    Args:
+        staging_path: absolute path of that run's own database file; nobody writes to it any more.
+    """
+
+    staging_path: str
+
+
 class NotReusable(Exception):
     """The rows of an earlier run cannot be copied. Nothing of them is visible; the text says why, without a value."""
 
@@ -52,8 +64,12 @@ class LandTask:
     Args:
         reuse: copy these rows and touch no connector, or raise :class:`NotReusable`. An engine that cannot copy lands
             the rows as if this were not there, and its result says so (``reused``).
+        earlier: a run in which this very read failed: partitions that it has whole are copied, or
+            :class:`NotReusable` is raised before anything is read. With nothing whole there all is read.
         slice: of an incremental read: what the relation must hold in the end, exactly, whatever the connector made of
             ``read.bounds``. The result then tells of the cursor, too.
+        hold: land the columns and no row: the dataset waits for another one in this run.
+        feed: whether the place owns a token; the result then tells where the next read goes on.
     """
 
     node: NodeRef
@@ -64,6 +80,9 @@ class LandTask:
     read: ReadSpec
     slice: CursorBounds | None = None
     reuse: Reuse | None = None
+    earlier: Earlier | None = None
+    feed: bool = False
+    hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +107,13 @@ class CheckTask:
 
 @dataclass(frozen=True, slots=True)
 class DrainTask:
-    """Load ``staging.<relation>`` into an entity."""
+    """Load ``staging.<relation>`` into an entity.
+
+    Args:
+        earlier: a run in which this very delivery failed; it goes on after the rows that the target confirmed then, if
+            they are the same rows.
+        ledger: with ``duplicates: 'refuse'``: what to ask of the target's ledger and to write into it with the rows.
+    """
 
     node: NodeRef
     relation: str
@@ -98,6 +123,8 @@ class DrainTask:
     write: WriteSpec
     strategy_options: Mapping[str, Value] = field(default_factory=dict)
     source_system: str | None = None
+    earlier: Earlier | None = None
+    ledger: LedgerClaim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +162,59 @@ class CursorFound:
 
 
 @dataclass(frozen=True, slots=True)
-class LandResult:
-    """Rows read from the place and rows staged; they differ only by what was trimmed (``trimmed``).
+class PartitionCounts:
+    """Partitions of a read whose partitions have ids that stay.
 
-    ``reused`` says that the rows are those of :class:`Reuse`, counted, and that no connector was touched.
+    Args:
+        total: of the read.
+        completed: whole in staging, those of earlier attempts and of an earlier run included.
+        reused: taken from an earlier run's file.
+        reused_rows: rows of those.
+    """
+
+    total: int
+    completed: int
+    reused: int = 0
+    reused_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of a delivery that is not all or nothing.
+
+    Args:
+        abort_semantics: of the sink.
+        rows_visible: rows that a failed delivery may have left in the target.
+        resumed_rows: rows of an earlier attempt that it went on after.
+    """
+
+    abort_semantics: AbortSemantics
+    rows_visible: int | None = None
+    resumed_rows: int | None = None
+
+
+class Progress:
+    """What a failed task had reached. An engine leaves it on the error that it raises, and a run records it."""
+
+    @staticmethod
+    def leave(error: BaseException, reached: PartitionCounts | Delivery) -> None:
+        """Attach what was reached."""
+        error.__dict__["pz_progress"] = reached
+
+    @staticmethod
+    def of(error: BaseException) -> PartitionCounts | Delivery | None:
+        """What was attached, ``None`` if nothing was."""
+        found = error.__dict__.get("pz_progress")
+        return found if isinstance(found, (PartitionCounts, Delivery)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LandResult:
+    """Rows read from the place and rows staged; they differ only by what was trimmed and by reused partitions.
+
+    ``reused`` says that the rows are those of :class:`Reuse`, counted, and that no connector was touched. ``token`` is
+    where a feed goes on; nothing but its connector looks into it. ``choices`` is what was decided only now, by topic:
+    what the plan calls decided at run.
     """
 
     rows_read: int
@@ -150,6 +226,9 @@ class LandResult:
     warnings: tuple[TaskWarning, ...] = ()
     cursor: CursorFound | None = None
     reused: bool = False
+    partitions: PartitionCounts | None = None
+    token: str | None = field(default=None, repr=False)
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +255,19 @@ class CheckOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DrainResult:
-    """Rows handed to the target and rows that the target took."""
+    """Rows handed to the target and rows that the target took, those of a resumed part included.
+
+    ``delivered_by`` is the run that had written this very batch before, by the target's ledger; nothing was written
+    now.
+    """
 
     rows_staged: int
     rows_written: int
     tier: Tier = "native"
     stalls: Stalls | None = None
     warnings: tuple[TaskWarning, ...] = ()
+    delivery: Delivery | None = None
+    delivered_by: str | None = None
 
 
 class Cancelled(Exception):

@@ -8,12 +8,13 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
 
 from pz_core.errors import PzError, Where
 from pz_core.packages.fitting import applies
 from pz_core.packages.model import MAIN, Lock, LockedPackage
+from pz_core.plugins.isolation.environment import Environment
 from pz_core.plugins.offers import normalised
 
 #: Faults that are told one by one; the rest of a package is counted.
@@ -41,17 +42,21 @@ class FileCheck:
     skipped: tuple[str, ...]
 
 
-def changed_files(lock: Lock) -> FileCheck:
-    """PZ0326 for files that were changed or removed, PZ0325 for a file that two packages brought."""
+def changed_files(lock: Lock, environment: Environment | None = None) -> FileCheck:
+    """PZ0326 for files that were changed or removed, PZ0325 for a file that two packages brought.
+
+    Args:
+        lock: the lock.
+        environment: of an isolated package; the one that pz runs in by default.
+    """
     faults: list[FileFault] = []
     skipped: list[str] = []
     owners: dict[Path, str] = {}
-    for package in lock.packages(MAIN):
+    for package in lock.packages(MAIN if environment is None else environment.package):
         if package.is_core or not applies(package):
             continue
-        try:
-            installed = distribution(package.name)
-        except PackageNotFoundError:
+        installed = _installed(package.name, environment)
+        if installed is None:
             continue  # PZ0321 tells it
         record = installed.read_text("RECORD")
         if record is None or is_editable(installed):
@@ -59,6 +64,15 @@ def changed_files(lock: Lock) -> FileCheck:
             continue
         faults += [FileFault(package.name, error) for error in _faults_of(package, installed, record, owners)]
     return FileCheck(tuple(faults), tuple(skipped))
+
+
+def _installed(name: str, environment: Environment | None) -> Distribution | None:
+    if environment is not None:
+        return next(iter(distributions(name=name, path=[str(environment.site)])), None)
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
 
 
 def is_editable(installed: Distribution) -> bool:

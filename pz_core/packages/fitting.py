@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from pz_core.errors import PzError, Where
 from pz_core.packages.model import LOCK_FILE, MAIN, Lock, LockedPackage, Wanted, readable
+
+if TYPE_CHECKING:
+    from pz_core.plugins.isolation.environment import Environment
 
 #: Gives the installed version of a distribution, ``None`` if there is none.
 VersionOf = Callable[[str], "str | None"]
@@ -24,6 +28,24 @@ def unlocked(lock: Lock, wanted: Iterable[Wanted]) -> tuple[PzError, ...]:
         else:
             continue
         made.append(PzError("PZ0323", message, where=item.where, hint="run pz deps lock and commit the file"))
+    return tuple(made)
+
+
+def not_as_locked(lock: Lock, environment: Environment, *, insist: str = "") -> tuple[PzError, ...]:
+    """PZ0321 for each package that an isolated package's environment has in another version, or not at all.
+
+    An environment that was never made has nothing to differ: using it is PZ0354.
+    """
+    if not environment.made:
+        return ()
+    versions = {found.name: found.version for found in environment.distributions()}
+    made: list[PzError] = []
+    for package in differing(lock, versions.get, environment.package):
+        has = versions.get(package.name)
+        state = f"does not have {package.name}" if has is None else f"has {package.name} {has}"
+        message = f"the environment of {environment.package} {state}, and {LOCK_FILE} says {package.version}"
+        hint = f"run pz deps sync --isolated{insist}"
+        made.append(PzError("PZ0321", message, where=Where(LOCK_FILE), hint=hint))
     return tuple(made)
 
 
@@ -50,11 +72,11 @@ def not_installed(lock: Lock, version_of: VersionOf, core: str, *, insist: str =
     return tuple(made)
 
 
-def differing(lock: Lock, version_of: VersionOf) -> tuple[LockedPackage, ...]:
-    """The packages of the main environment that are not installed in the locked version; the core is left out."""
+def differing(lock: Lock, version_of: VersionOf, environment: str = MAIN) -> tuple[LockedPackage, ...]:
+    """The packages of an environment that are not installed in the locked version; the core is left out."""
     return tuple(
         package
-        for package in lock.packages(MAIN)
+        for package in lock.packages(environment)
         if package.range is None and not _same(version_of(package.name), package.version) and applies(package)
     )
 

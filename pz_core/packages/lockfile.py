@@ -185,12 +185,19 @@ def _package(item: Any) -> LockedPackage:
     return LockedPackage(
         name,
         _text(item["version"]),
-        tuple(LockedFile(_text(file.get("name", "")), _text(file["sha256"])) for file in item.get("files", ())),
+        tuple(_file(file) for file in item.get("files", ())),
         _text(item.get("markers", "")),
         tuple(_text(required) for required in item.get("requires", ())),
         {_text(key): _text(value) for key, value in item.get("entry_points", {}).items()},
         None if path is None else _text(path),
     )
+
+
+def _file(item: Any) -> LockedFile:
+    name, sha256 = item.get("name", ""), item["sha256"]
+    if not (isinstance(name, str) and isinstance(sha256, str)):
+        raise TypeError
+    return LockedFile(name, sha256)
 
 
 def _text(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pz_core.errors import Where
 
@@ -34,9 +35,11 @@ class Wanted:
     environment: str = MAIN
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LockedFile:
-    """A file that the index has for a version; ``name`` is empty where it is not known."""
+class LockedFile(NamedTuple):
+    """A file that the index has for a version; ``name`` is empty where it is not known.
+
+    A tuple, because every run reads a lock, and a lock has hundreds of these.
+    """
 
     name: str
     sha256: str

@@ -32,6 +32,7 @@ class NodePlan:
         guarantee: of a sink: ``effectively once`` or ``at least once``; ``None`` for other kinds.
         on_retry: of a sink: what a second delivery of the same batch would do.
         refusal: a refusal that stands only if the node is executed (PZ0353).
+        decided_at_run: what depends on types that nobody declared, by topic, and the rule that a run follows.
     """
 
     id: str
@@ -48,6 +49,7 @@ class NodePlan:
     read_shape: str | None = None
     retry: RetryPolicy | None = None
     refusal: PzError | None = None
+    decided_at_run: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from pz_core.compile.model import SinkNode, SourceNode
 from pz_core.contract.capabilities import LoadMode
 from pz_core.contract.connector import ConnectorError, NativeCopy, NativeTarget, PlacingConnector, WriteSpec
 from pz_core.contract.engine import DrainTask, NodeRef, Tier
+from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import PzError
+from pz_core.plan.ledgers import incremental_above, keeps_ledger, ledger_claim, looks_back
 from pz_core.plan.model import NodePlan
 from pz_core.plan.retries import retry_policy
 from pz_core.plan.sources import Context, at_plan_time, refuse_long_name
@@ -33,16 +35,18 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
     guarantee, on_retry = None, None
     spec = WriteSpec(entity=node.entity, strategy=node.strategy, keys=node.keys)
     own: Mapping[str, Value] = {}
+    claim: LedgerClaim | None = None
     tier: Tier = "universal"
     try:
         strategy: Any = registry.load("strategy", node.strategy)
-        guarantee, on_retry = promise(node, strategy)
+        guarantee, on_retry = promise(node, strategy, told=bool(incremental_above(context.graph, node)))
+        claim = ledger_claim(context.graph, node, strategy)
         _refuse_feeds(context, node, strategy, feeds)
         target: Any = context.connectors.target(node.connection)
         refuse_long_name(node, target, node.name)
         options, own = split_options(node, target, strategy)
         mode = load_mode(strategy, target)
-        _refuse_unable(context, node, target)
+        _refuse_unable(context, node, target, strategy)
         if mode is None:
             how = f"refused: strategy '{node.strategy}'"  # told once a connection and strategy by the planner
         else:
@@ -71,6 +75,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
             spec,
             own,
             _origin(context, node),
+            ledger=claim,
         ),
         guarantee=guarantee,
         on_retry=on_retry,
@@ -88,12 +93,20 @@ def load_mode(strategy: Any, target: Any) -> LoadMode | None:
     return None
 
 
-def promise(node: SinkNode, strategy: Any) -> tuple[str, str]:
-    """The delivery guarantee of a sink, and what a second delivery of the same batch would do."""
+def promise(node: SinkNode, strategy: Any, *, told: bool) -> tuple[str, str]:
+    """The delivery guarantee of a sink, and what a second delivery of the same batch would do.
+
+    Args:
+        node: the sink.
+        strategy: its strategy.
+        told: whether a batch is told from others by the cursor of an incremental read.
+    """
     if strategy.traits.idempotent:
         return ONCE, "a second delivery of the same batch leaves the same content"
-    if node.duplicates == "refuse":
-        return ONCE, "a batch that the target already has is skipped"
+    if keeps_ledger(node, strategy) and told:
+        return ONCE, "a batch that the target already has is skipped, by the ledger that it keeps"
+    if keeps_ledger(node, strategy):
+        return AT_LEAST_ONCE, "every run adds all rows again; a further attempt of one run adds none"
     return AT_LEAST_ONCE, "a second delivery of the same batch adds its rows again"
 
 
@@ -157,7 +170,7 @@ def _alternatives(context: Context, node: SinkNode, registry: Registry) -> str:
     return f"'{node.connector}' takes the strategies {', '.join(fitting)}" if fitting else "write to another connection"
 
 
-def _refuse_unable(context: Context, node: SinkNode, target: Any) -> None:
+def _refuse_unable(context: Context, node: SinkNode, target: Any, strategy: Any) -> None:
     """Refusals that follow from the connector's capabilities alone."""
     able, problems = target.capabilities, context.problems
     named = f"{node.name}: connector '{node.connector}'"
@@ -176,6 +189,8 @@ def _refuse_unable(context: Context, node: SinkNode, target: Any) -> None:
             where=node.where,
             hint="write duplicates: 'accept', or use a strategy with keys, or write to a database that keeps a ledger",
         )
+    elif (again := looks_back(context.graph, node, strategy)) is not None:
+        problems.add(again)
     if node.on_delete is not None and not able.apply_deletes:
         problems.error(
             "PZ0339",
@@ -206,6 +221,15 @@ def _refuse_feeds(context: Context, node: SinkNode, strategy: Any, feeds: frozen
             f"{node.name}: strategy '{node.strategy}' needs all rows, but {named} delivers only what is new",
             where=node.where,
             hint="use strategy: 'merge' with keys",
+        )
+    elif not traits.idempotent and node.duplicates == "refuse":
+        context.problems.error(
+            "PZ0214",
+            f"{node.name}: duplicates: 'refuse' cannot hold with strategy '{node.strategy}', because {named} goes on "
+            "from a token, and nothing tells which rows lay before it",
+            where=node.where,
+            hint="accept rows delivered twice after a failure with duplicates: 'accept', or use strategy: 'merge' "
+            "with keys",
         )
     elif not traits.idempotent and node.duplicates is None:
         context.problems.error(

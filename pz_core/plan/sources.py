@@ -14,9 +14,12 @@ from pz_core.plan.model import NodePlan
 from pz_core.plan.pushdown import Pushdown, pushdown_of
 from pz_core.plan.retries import retry_policy
 from pz_core.plan.specs import has_calendar_token, read_spec
+from pz_core.plan.undecided import decided_at_run
 
 #: Read options that split a read into partitions.
 _PARTITION_OPTIONS = ("files_per_partition", "partition_column", "partitions")
+#: A read is split into no more parts than this, whatever ``partitions`` says.
+MOST_PARTITIONS = 16
 #: Codes of refusals that concern a node only if it is executed.
 LOCAL_CODES = frozenset({"PZ0305", "PZ0353", "PZ0365"})
 
@@ -70,7 +73,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
     """Plan a read; what is refused goes to the context."""
     refusal: PzError | None = None
     shape = declared_shape(node)
-    pushed = Pushdown()
+    pushed, partitions, split = Pushdown(), 1, ""
     try:
         target: Any = context.connectors.target(node.connection)
         refuse_long_name(node, target, node.dataset)
@@ -79,11 +82,14 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         _refuse_unable(context, node, target, shape)
         pushed = pushdown_of(context.graph, node, shape, target.capabilities, context.texts)
         spec = replace(spec, hints=pushed.hints)
-        tier, how = _tier(context, node, target, spec)
+        tier, how, scan = _tier(context, node, target, spec, shape)
+        undecided = decided_at_run(node, spec, scan)
+        if tier == "universal" and shape != "feed":
+            partitions, split = _partitions(target, spec)
     except PzError as error:
         refusal = context.refuse(node.id, at_plan_time(error, node, node.dataset))
         spec, tier, how = ReadSpec(node.entity, node.options, node.columns), "universal", f"refused: {error.code}"
-        pushed = Pushdown()
+        pushed, undecided = Pushdown(), {}
     retry = None
     try:
         retry = retry_policy(context.graph.project, node)
@@ -94,14 +100,40 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         kind=node.kind.value,
         name=node.name,
         strategy="native_scan" if tier == "native" else "arrow_stream",
-        reason=f"{how}; read={shape}{_resuming(node)}",
-        task=LandTask(NodeRef(node.id, node.name), node.relation, node.connection, node.connector, tier, spec),
+        reason=f"{how}; read={shape}{_resuming(node)}{split}",
+        task=LandTask(
+            NodeRef(node.id, node.name),
+            node.relation,
+            node.connection,
+            node.connector,
+            tier,
+            spec,
+            feed=shape == "feed",
+        ),
+        partitions=partitions,
         columns_pushed=pushed.columns,
         predicate_pushed=pushed.hints.predicate is not None,
         read_shape=shape,
         retry=retry,
         refusal=refusal,
+        decided_at_run=undecided,
     )
+
+
+def _partitions(target: Any, spec: ReadSpec) -> tuple[int, str]:
+    """How many parts a read is asked to have, and what the plan says of them; the connector has the last word."""
+    able = target.capabilities
+    wanted = 1
+    asked = spec.options.get("partitions")
+    if able.partitioned_read and spec.options.get("partition_column") is not None and asked is not None:
+        try:
+            wanted = max(1, min(MOST_PARTITIONS, int(str(asked))))
+        except ValueError:
+            wanted = 1  # what is wrong with it is told where options are checked
+    parts = f" in {wanted} partitions" if wanted > 1 else ""
+    if able.stable_partitions:
+        parts += "; each partition is kept once it is whole, and only missing ones are attempted again"
+    return wanted, parts
 
 
 def _resuming(node: SourceNode) -> str:
@@ -199,8 +231,18 @@ def _refuse_unable(context: Context, node: SourceNode, target: Any, shape: str) 
         )
 
 
-def _tier(context: Context, node: SourceNode, target: Any, spec: ReadSpec) -> tuple[Tier, str]:
+def _tier(context: Context, node: SourceNode, target: Any, spec: ReadSpec, shape: str) -> tuple[Tier, str, NativeScan | None]:
     able = target.capabilities
+    if shape == "feed":
+        if not able.universal_read:
+            raise PzError(
+                "PZ0363",
+                f"{node.dataset}: connector '{node.connector}' reads natively only, and a feed resumes from a token "
+                "that only a read in record batches gives",
+                where=node.where,
+                hint="read it in full from another connector, or with a cursor: sync: {mode: incremental, cursor: …}",
+            )
+        return "universal", "record batches because the read goes on from a token of its connector", None
     if context.graph.project.engine.force_universal:
         if not able.universal_read:
             raise PzError(
@@ -209,12 +251,12 @@ def _tier(context: Context, node: SourceNode, target: Any, spec: ReadSpec) -> tu
                 where=node.where,
                 hint="turn engine.force_universal off, or read from another connector",
             )
-        return "universal", "record batches because engine.force_universal is on"
+        return "universal", "record batches because engine.force_universal is on", None
     if not able.native_read:
-        return "universal", f"record batches because connector '{node.connector}' has no native read"
+        return "universal", f"record batches because connector '{node.connector}' has no native read", None
     scan = _probe(context, node, spec)
     if scan is not None:
-        return "native", f"DuckDB reads by {scan.mechanism}"
+        return "native", f"DuckDB reads by {scan.mechanism}", scan
     if not able.universal_read:
         raise PzError(
             "PZ0353",
@@ -222,7 +264,7 @@ def _tier(context: Context, node: SourceNode, target: Any, spec: ReadSpec) -> tu
             where=node.where,
             hint="change the read's options",
         )
-    return "universal", f"record batches because connector '{node.connector}' has no native read for these options"
+    return "universal", f"record batches because connector '{node.connector}' has no native read for these options", None
 
 
 def _probe(context: Context, node: SourceNode, spec: ReadSpec) -> NativeScan | None:

@@ -39,6 +39,7 @@ class Offer:
         module: the entry point's value.
         path: folder that the distribution was found in.
         usable: whether the project's ``connectors:`` and ``plugins:`` allow it.
+        isolated: whether it is installed in an environment of its own and runs there.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Offer:
     module: str
     path: str
     usable: bool = True
+    isolated: bool = False
 
     @property
     def entry_point(self) -> str:

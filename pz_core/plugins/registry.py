@@ -19,6 +19,8 @@ from pz_core.plugins.scan import Installed, described, installed
 if TYPE_CHECKING:
     from importlib_metadata import Distribution
 
+    from pz_core.plugins.isolation.environment import Environment
+    from pz_core.plugins.isolation.proxy import IsolatedPackage
     from pz_core.plugins.modules import Answer
 
 
@@ -51,9 +53,18 @@ class Registry:
         allowed: names of distributions that the project lists, normalised; ``None`` allows all. What the core ships is
             always allowed.
         found: distributions to look at, for tests; the environment's by default.
+        isolated: environments of the packages whose connectors run in a process of their own, by normalised name;
+            what is installed of such a package beside pz is not looked at.
     """
 
-    def __init__(self, allowed: Iterable[str] | None = None, found: Iterable[Distribution] | None = None) -> None:
+    def __init__(
+        self,
+        allowed: Iterable[str] | None = None,
+        found: Iterable[Distribution] | None = None,
+        isolated: Mapping[str, Environment] | None = None,
+    ) -> None:
+        self._isolated = dict(isolated or {})
+        self._packages: dict[str, IsolatedPackage] = {}
         self._allowed = None if allowed is None else {normalised(a) for a in allowed} | {CORE_DISTRIBUTION}
         self._found = found
         self._offers: tuple[Offer, ...] | None = None
@@ -93,10 +104,18 @@ class Registry:
             earlier.append(found)
             if len(earlier) > 1:
                 continue  # Python imports the first one on the path; the clash is told when it is asked for (PZ0703)
-            usable = self._allowed is None or found.name in self._allowed
-            for point, value in found.entry_points:
-                kind, _, name = point.partition(".")
-                yield Offer(kind, name, found.name, found.version, value, found.path, usable)
+            if found.name not in self._isolated:
+                yield from self._offered(found)
+        for environment in self._isolated.values():
+            for found in environment.distributions():
+                if found.name == environment.package:
+                    yield from self._offered(found, isolated=True)
+
+    def _offered(self, found: Installed, *, isolated: bool = False) -> Iterable[Offer]:
+        usable = self._allowed is None or found.name in self._allowed
+        for point, value in found.entry_points:
+            kind, _, name = point.partition(".")
+            yield Offer(kind, name, found.name, found.version, value, found.path, usable, isolated)
 
     def version(self, distribution: str) -> str | None:
         """Version of an installed distribution, plugin or not, ``None`` if there is none. Nothing is imported."""
@@ -121,7 +140,9 @@ class Registry:
                 from pz_core.plugins.modules import target_of
 
                 registration = self.registration(kind, name)
-                self._targets[key] = target_of(self._one_offer(kind, name), registration)
+                offer = self._one_offer(kind, name)
+                package = self._package(offer) if offer.isolated else None
+                self._targets[key] = target_of(offer, registration) if package is None else package.target(name)
             return self._targets[key]
 
     def load_all(self, kind: Kind) -> tuple[Mapping[str, Any], tuple[PzError, ...]]:
@@ -143,6 +164,9 @@ class Registry:
             offer = self._one_offer(kind, name)
             if offer.fault is not None:
                 raise malformed(offer, offer.fault)
+            if offer.isolated:
+                found: Registration = self._package(offer).registration(name)
+                return found
             self._refuse_two_versions(offer)
             for registration in self._registrations(offer)[kind]:
                 if registration.name == name:
@@ -177,6 +201,11 @@ class Registry:
                 hint=f"add to {block}: in project.yml: "
                 f'- {{package: {listed.distribution}, version: "{listed.version}"}}',
             )
+        for environment in self._isolated.values() if kind == "connector" else ():
+            if not environment.made:
+                from pz_core.plugins.isolation.process import not_made
+
+                return not_made(environment)
         known = ", ".join(self.names(kind)) or "none"
         package = f"pz-{kind}-{normalised(name)}"
         return PzError(
@@ -184,6 +213,24 @@ class Registry:
             f"{kind} '{name}' is not installed; known: {known}",
             hint=f"{self._nearest(kind, name)}check the spelling, or pip install {package}",
         )
+
+    def _package(self, offer: Offer) -> IsolatedPackage:
+        """The isolated package that an offer comes from.
+
+        Raises:
+            PzError: PZ0360 for a thing that cannot run in another process.
+        """
+        if offer.kind != "connector":
+            raise PzError(
+                "PZ0360",
+                f"{offer.distribution} is isolated and offers {offer.kind} '{offer.name}', which only runs inside pz",
+                hint="remove isolation: process from its entry in project.yml, or use connectors of it alone",
+            )
+        if offer.distribution not in self._packages:
+            from pz_core.plugins.isolation.proxy import IsolatedPackage
+
+            self._packages[offer.distribution] = IsolatedPackage(self._isolated[offer.distribution])
+        return self._packages[offer.distribution]
 
     # --- what stands in the way ----------------------------------------------------------------------------------
 

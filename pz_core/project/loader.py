@@ -56,7 +56,7 @@ def _load(root: Path, environ: Mapping[str, str], vars_json: str | None) -> Load
     block = open_project_file(root, problems)
     given = {} if vars_json is None else vars_from_json(vars_json, problems)
     identity = project_file.Identity() if block is None else read_identity(block, environ, __version__, problems)
-    registry = Registry(allowed=identity.allowed)
+    registry = identity.registry(root)
     fields = {} if block is None else block.fields
     engine = read_engine(fields.get("engine"), project_file.FILE, registry, problems)
     retention = read_retention(fields.get("retention"), project_file.FILE, problems)

@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pz_core.errors import Problems, Where
+from pz_core.plugins.registry import Registry
 from pz_core.project.interpolate import interpolate, references, variables
 from pz_core.project.model import PackageRequirement
 from pz_core.project.requirements import read_requirements, refuse_two_versions, satisfies, specifier
@@ -57,6 +59,19 @@ class Identity:
     on_source_drift: str = "ignore"
     outside_vars: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
+
+    def registry(self, root: Path) -> Registry:
+        """The plugins that the project may use.
+
+        Args:
+            root: its folder, which the environments of isolated packages are in.
+        """
+        isolated = [requirement.name for requirement in self.connectors if requirement.isolation]
+        if not isolated:
+            return Registry(self.allowed)
+        from pz_core.plugins.isolation.environment import environments
+
+        return Registry(self.allowed, isolated=environments(root, isolated))
 
 
 def read_identity(block: Block, environ: Mapping[str, str], running: str, problems: Problems) -> Identity:

@@ -91,7 +91,7 @@ def _requirement(node: Node, key: str, number: int, file: str, problems: Problem
     if isolation is not None and not isolation.blank and not process:
         word = isolation.text if isinstance(isolation, Text) else ""
         problems.error(
-            "PZ0101",
+            "PZ0306",
             f"{key}: {name}: isolation cannot be {shown_node(isolation)}",
             where=Where(file, node.line_of("isolation")),
             hint=f"{did_you_mean(word, ['process'])}write isolation: process, or remove it",

@@ -19,7 +19,11 @@ from pz_core.render.text import clean, plural
 
 #: Status of a node -> the word that stands before it.
 MARKS: dict[str, str] = {"success": "ok", "failed": "FAIL", "skipped": "skip"}
-_PROVENANCE = {"reused": "(reused)", "carried_forward": "(carried forward)"}
+_PROVENANCE = {
+    "reused": "(reused)",
+    "carried_forward": "(carried forward)",
+    "already_delivered": "(already delivered)",
+}
 _QUIET_LEVELS = frozenset({"trace", "debug", "info", "information"})
 #: A side that waited for this share of a node's time is what the node waited for.
 _BOUND_SHARE = 0.6

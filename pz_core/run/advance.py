@@ -1,35 +1,34 @@
-"""After the nodes: watermarks move, dataset by dataset, as far as every output below has the rows.
+"""After the nodes: watermarks and tokens move, dataset by dataset, as far as every output below has the rows.
 
 Sources: engine.md 1.11, 1.12 and 5.2, DECISIONS 4 and 10 (PZ0527).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pz_core.compile.model import Graph, SinkNode, SourceNode
 from pz_core.errors import Notice, PzError, Where
 from pz_core.run.faults import unexpected
+from pz_core.run.feeds import Tokens
 from pz_core.run.results import NodeResult
 from pz_core.run.state import Watermarks
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What became of the watermarks.
+    """What became of watermarks or tokens.
 
     Args:
         settled: datasets whose candidate is now, or already was, what is stored.
         notices: datasets that stay where they are, and why.
-        error: PZ0527, if rows were delivered and a watermark could not be stored.
-        not_stored: the datasets of which PZ0527 speaks.
+        faults: datasets whose rows were delivered and whose value could not be stored, and why.
     """
 
     settled: frozenset[str] = frozenset()
     notices: tuple[Notice, ...] = ()
-    error: PzError | None = None
-    not_stored: tuple[str, ...] = ()
+    faults: tuple[tuple[str, PzError], ...] = ()
 
 
 def advance(graph: Graph, results: Sequence[NodeResult], watermarks: Watermarks, *, full_refresh: bool) -> Advanced:
@@ -41,27 +40,49 @@ def advance(graph: Graph, results: Sequence[NodeResult], watermarks: Watermarks,
         watermarks: as they were read before it.
         full_refresh: whether a watermark may go back.
     """
+
+    def store(dataset: str, result: NodeResult) -> None:
+        assert result.watermark is not None  # only such are given
+        watermarks.advance(dataset, result.watermark, may_go_back=full_refresh)
+
+    return _advance(graph, results, "watermark", lambda result: bool(result.watermark), store)
+
+
+def advance_tokens(graph: Graph, results: Sequence[NodeResult], tokens: Tokens) -> Advanced:
+    """Store where feeds ended, under the same conditions as watermarks."""
+
+    def store(dataset: str, result: NodeResult) -> None:
+        assert result.feed is not None  # only such are given
+        tokens.advance(dataset, result.feed)
+
+    return _advance(graph, results, "token", lambda result: result.feed is not None, store)
+
+
+def _advance(
+    graph: Graph,
+    results: Sequence[NodeResult],
+    what: str,
+    has: Callable[[NodeResult], bool],
+    store: Callable[[str, NodeResult], None],
+) -> Advanced:
     by_id = {result.id: result for result in results}
     settled: set[str] = set()
     notices: list[Notice] = []
     faults: list[tuple[str, PzError]] = []
     for node in graph.nodes:
         result = by_id.get(node.id)
-        if not isinstance(node, SourceNode) or result is None or result.status != "success" or not result.watermark:
+        if not isinstance(node, SourceNode) or result is None or result.status != "success" or not has(result):
             continue
         reason = _held_back(graph, node, result, by_id)
         if reason is not None:
-            notices.append(
-                Notice("note", f"{node.dataset}: the watermark stays: {reason}", where=Where(node=node.name))
-            )
+            notices.append(Notice("note", f"{node.dataset}: the {what} stays: {reason}", where=Where(node=node.name)))
             continue
         try:
-            watermarks.advance(node.dataset, result.watermark, may_go_back=full_refresh)
+            store(node.dataset, result)
             settled.add(node.dataset)
         except Exception as error:  # noqa: BLE001 - a backend can raise anything; the other datasets still advance
             faults.append((node.dataset, unexpected(error)))
-    failed = tuple(dataset for dataset, _ in faults)
-    return Advanced(frozenset(settled), tuple(notices), _not_stored(faults), failed)
+    return Advanced(frozenset(settled), tuple(notices), tuple(faults))
 
 
 def _held_back(graph: Graph, source: SourceNode, result: NodeResult, by_id: dict[str, NodeResult]) -> str | None:
@@ -80,7 +101,8 @@ def _held_back(graph: Graph, source: SourceNode, result: NodeResult, by_id: dict
     return None
 
 
-def _not_stored(faults: Sequence[tuple[str, PzError]]) -> PzError | None:
+def not_stored(faults: Sequence[tuple[str, PzError]]) -> PzError | None:
+    """PZ0527 for all datasets whose rows were delivered and whose value was not stored, ``None`` without any."""
     if not faults:
         return None
     listed = "; ".join(f"{dataset} ({error.code} {error.message})" for dataset, error in faults)

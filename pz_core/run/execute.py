@@ -5,71 +5,41 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from pz_core.compile.model import Graph
-from pz_core.contract.engine import Engine, EngineSettings
-from pz_core.contract.events import (
-    BreakerStateChanged,
-    NodeCompleted,
-    NodeStarted,
-    RetentionSwept,
-    RunCompleted,
-    RunStarted,
-)
+from pz_core.contract.engine import Engine, EngineSettings, LandTask
+from pz_core.contract.events import BreakerStateChanged, NodeCompleted, NodeStarted, RunStarted
 from pz_core.contract.observer import Observer
 from pz_core.errors import Notice, PzError, PzErrors
 from pz_core.plan.model import Plan
 from pz_core.plugins import Registry
-from pz_core.run import advance as advancing
 from pz_core.run.breaker import Breaker, State
 from pz_core.run.bus import EventBus
 from pz_core.run.cancel import CancelToken, StopSignals, monotonic_ms
+from pz_core.run.ending import Ending, RunResult
 from pz_core.run.faults import unexpected
+from pz_core.run.feeds import TokenFile
+from pz_core.run.fingerprints import connections_of, vars_hash
 from pz_core.run.history import runs_dir
 from pz_core.run.host import RunHost
+from pz_core.run.ledger import Ledgers
+from pz_core.run.loads import Memory
 from pz_core.run.lock import RunLock
 from pz_core.run.memory import RunMemory
 from pz_core.run.nodes import NodeRunner
 from pz_core.run.results import FILE, NodeResult, ResultsFile
-from pz_core.run.retention import Sweep, retain
 from pz_core.run.reuse import TakenOver
 from pz_core.run.runid import in_milliseconds, now_stamp
 from pz_core.run.scheduler import Outcome, Scheduler, Work
+from pz_core.run.state import Stored
 
-EXIT_CODES = {"success": 0, "completed_with_failures": 1, "fatal": 3}
+__all__ = ["RunResult", "execute"]
+
 #: How long the end of a run waits for its engine where a node was given up, in seconds.
 CLOSE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run ended.
-
-    Args:
-        status: ``success``, ``completed_with_failures`` or ``fatal``.
-        exit_code: 0, 1 or 3.
-        nodes: one result for every node of the run, in the order in which they ended.
-        notices: warnings and notes, which change no exit code.
-        errors: one for every failed node, and what else went wrong.
-        swept: number of runs whose staging was removed, bytes freed, failures; ``None`` if there was nothing to do.
-        duration_ms: of the whole run.
-        settled: datasets (``connection.entity``) whose watermark is where this run's read of them ended.
-    """
-
-    run_id: str
-    status: str
-    exit_code: int
-    nodes: tuple[NodeResult, ...]
-    results_path: Path
-    notices: tuple[Notice, ...] = ()
-    errors: tuple[PzError, ...] = ()
-    swept: tuple[int, int, int] | None = None
-    duration_ms: int = 0
-    settled: frozenset[str] = frozenset()
 
 
 def execute(
@@ -165,7 +135,7 @@ class _Run:
         self.full_refresh, self.advances = False, True
         self.taken_over: TakenOver | None = None
         self.memory: RunMemory | None = None
-        self.settled: frozenset[str] = frozenset()
+        self.token_file = TokenFile(self.directory)
 
     def _temp_base(self) -> Path:
         asked = self.project.engine.temp_directory
@@ -177,8 +147,18 @@ class _Run:
         Raises:
             PzError: PZ0125, PZ0518, PZ0519, or a fault of the machine.
         """
-        carried = self.taken_over is not None and any(result.watermark for result in self.taken_over.carried)
-        self.memory = RunMemory.open(self.graph, self.effective, self.registry, self.run_id, needed=carried)
+        carried = () if self.taken_over is None else self.taken_over.carried
+        tasks = (node.task for node in self.plan.nodes if node.id in self.effective)
+        feeds = any(isinstance(task, LandTask) and task.feed for task in tasks)
+        self.memory = RunMemory.open(
+            self.graph,
+            self.effective,
+            self.registry,
+            self.run_id,
+            needed=any(result.watermark for result in carried),
+            feeds=feeds or any(result.feed is not None for result in carried),
+            full_refresh=self.full_refresh,
+        )
         if self.memory is not None:
             self.notices.extend(self.memory.notices)
 
@@ -191,6 +171,18 @@ class _Run:
             self.results.remark(fullRefresh=True)
         if not self.advances:
             self.results.remark(advances=False)
+        carried = () if self.taken_over is None else (result.id for result in self.taken_over.carried)
+        used = connections_of(self.graph, {*self.effective, *carried}, self.registry)
+        if used:
+            self.results.remark(connections=used)
+        given = vars_hash(self.project)
+        if given is not None:
+            self.results.remark(varsHash=given)
+        if self.project.outside_vars:
+            self.results.remark(givenVars=sorted(self.project.outside_vars))
+        for result in () if self.taken_over is None else self.taken_over.carried:
+            if result.feed is not None:
+                self.token_file.keep(result.id, result.feed)
         self.results.start()
         self.temp.mkdir(parents=True, exist_ok=True)
 
@@ -225,7 +217,19 @@ class _Run:
         self._close(engine, outcome.abandoned)
         outcome.results[:0] = carried
         status = _status(outcome, fatal)
-        return self._finalise(outcome, status)
+        return Ending(
+            run_id=self.run_id,
+            graph=self.graph,
+            bus=bus,
+            results=self.results,
+            notices=self.notices,
+            errors=self.errors,
+            memory=self.memory if self.advances else None,
+            full_refresh=self.full_refresh,
+            temp=self.temp,
+            temp_base=self.temp_base,
+            began=self.began,
+        ).finish(outcome, status)
 
     def _engine(self) -> Engine:
         config = self.project.engine
@@ -244,17 +248,42 @@ class _Run:
     def _dispatch(self, engine: Engine) -> tuple[Outcome, bool]:
         memory = self.memory
         reads = None
+        ledgers = Ledgers(
+            self.plan,
+            self.effective,
+            engine,
+            run_id=self.run_id,
+            started_at=self.started_at,
+            carries_on=None if self.taken_over is None else self.taken_over.run_id,
+            full_refresh=self.full_refresh,
+        )
+        ledgers.open(_nothing_stored if memory is None else memory.watermarks.of, self.token)
         if memory is not None:
-            reads = memory.reads(self.graph, self.registry, full_refresh=self.full_refresh, started_at=self.started_at)
+            reads = memory.reads(
+                self.graph,
+                self.registry,
+                full_refresh=self.full_refresh,
+                started_at=self.started_at,
+                ledgers=ledgers,
+            )
+        earlier = self.taken_over or TakenOver("")
         runner = NodeRunner(
             self.plan,
             engine,
             self.run_id,
             self.bus.publish,
             self._breakers(),
-            reads,
-            None if memory is None else memory.drift,
-            None if self.taken_over is None else self.taken_over.reads,
+            Memory(
+                reads,
+                None if memory is None else memory.tokens,
+                self.token_file,
+                None if memory is None else memory.drift,
+                earlier.reads,
+                earlier.begun,
+                earlier.run_id,
+                ledgers,
+            ),
+            earlier.deliveries,
         )
         scheduler = self._scheduler(runner)
         fatal = False
@@ -332,6 +361,8 @@ class _Run:
                 error_message=result.error.message if result.error else None,
                 timings=result.timings,
                 provenance=result.provenance,
+                partitions=result.partitions,
+                delivery=result.delivery,
                 caught_up=result.caught_up,
                 accounting=result.accounting,
             )
@@ -358,94 +389,9 @@ class _Run:
         for error in failures:
             self.notices.append(Notice("warning", f"closing the engine raised {type(error).__name__}"))
 
-    # --- the end -------------------------------------------------------------------------------------------------
 
-    def _finalise(self, outcome: Outcome, status: str) -> RunResult:
-        """End the run. The order decides what a kill leaves behind, so every step has its number.
-
-        A file that says anything but ``running`` proves that all steps before the last were done.
-        """
-        counts = [result.status for result in outcome.results]
-        self.bus.publish(
-            RunCompleted(
-                at=now_stamp(),
-                run_id=self.run_id,
-                status=status,
-                succeeded=counts.count("success"),
-                failed=counts.count("failed"),
-                skipped=counts.count("skipped"),
-                duration_ms=monotonic_ms() - self.began,
-            )
-        )
-        # 1. All results are durable while the status still says running.
-        status = self._durable(self.results.flush, status)
-        # 2. Retention; what it cannot do is a note.
-        swept = self._sweep()
-        # 3. The stream of events ends; observers get five seconds.
-        self.notices.extend(self.bus.close())
-        # 4. Dropped events of a remote store; 5. the summary: the caller's, from what is returned.
-        # 6. Watermarks advance, dataset by dataset.
-        status = self._advance(outcome, status)
-        # 7. Sync states advance, dataset by dataset.
-        # 8. The terminal snapshot.
-        finished = now_stamp()
-        status = self._durable(lambda: self.results.finish(status, finished), status)
-        return RunResult(
-            self.run_id,
-            status,
-            EXIT_CODES[status],
-            tuple(outcome.results),
-            self.results.path,
-            tuple(self.notices),
-            tuple(self.errors),
-            None if swept.nothing else (len(swept.runs), swept.bytes_freed, len(swept.failed)),
-            monotonic_ms() - self.began,
-            self.settled,
-        )
-
-    def _advance(self, outcome: Outcome, status: str) -> str:
-        """Move the watermarks of all datasets whose outputs have committed, however the run ended."""
-        if self.memory is None or not self.advances:
-            return status
-        done = advancing.advance(self.graph, outcome.results, self.memory.watermarks, full_refresh=self.full_refresh)
-        self.settled = done.settled
-        self.notices.extend(done.notices)
-        if done.error is None:
-            return status
-        self.results.remark(notStored=list(done.not_stored))
-        self.errors.append(done.error)
-        return "completed_with_failures" if status == "success" else status
-
-    def _durable(self, write: Any, status: str) -> str:
-        try:
-            write()
-        except Exception as error:  # noqa: BLE001 - without its record a run cannot be called a success
-            fault = unexpected(error)
-            if all(fault.message != known.message for known in self.errors):
-                self.errors.append(fault)
-            return "fatal"
-        return status
-
-    def _sweep(self) -> Sweep:
-        shutil.rmtree(self.temp, ignore_errors=True)
-        try:
-            swept = retain(self.project.root, self.project.retention, self.run_id, (self.temp_base,))
-        except OSError as error:
-            self.notices.append(Notice("note", f"retention could not look at old runs: {type(error).__name__}"))
-            return Sweep()
-        if swept.failed:
-            self.notices.append(Notice("note", f"retention could not remove {', '.join(swept.failed)}"))
-        if not swept.nothing:
-            self.bus.publish(
-                RetentionSwept(
-                    at=now_stamp(),
-                    run_id=self.run_id,
-                    runs_swept=len(swept.runs),
-                    bytes_freed=swept.bytes_freed,
-                    failures=len(swept.failed),
-                )
-            )
-        return swept
+def _nothing_stored(dataset: str) -> Stored | None:
+    return None
 
 
 def _no_engine(running: Any) -> NodeResult:

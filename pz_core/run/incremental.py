@@ -17,6 +17,7 @@ from pz_core.contract.capabilities import Capabilities
 from pz_core.contract.engine import CursorFound, LandResult, LandTask
 from pz_core.errors import Notice, PzError, Where
 from pz_core.run.bounds import evaluate, typed
+from pz_core.run.ledger import NO_LIMIT, Limit
 from pz_core.run.slices import Slice, yaml_slice
 from pz_core.run.state import Stored, Watermarks, family
 from pz_core.values import CURSOR_TYPES
@@ -51,6 +52,7 @@ class IncrementalReads:
         full_refresh: read everything, as if nothing were stored.
         started_at: of the run, ISO in UTC.
         capabilities: what the connector of a connection can do.
+        limit: how far a dataset is read, by the ledgers of its outputs.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class IncrementalReads:
         full_refresh: bool,
         started_at: str,
         capabilities: Callable[[str], Capabilities],
+        limit: Callable[[str], Limit] = lambda dataset: NO_LIMIT,
     ) -> None:
         self._watermarks = watermarks
         self._full_refresh = full_refresh
         self._started_at = started_at
         self._capabilities = capabilities
+        self._limit = limit
         self._landed: dict[str, CursorFound] = {}
         self._bases: dict[str, Stored | None] = {}
         self._in_sql: dict[str, tuple[str, Incremental]] = {}
@@ -91,8 +95,12 @@ class IncrementalReads:
         declared = cursor_family(incremental.type)
         if stored is not None:
             _refuse_other_cursor(source, incremental, stored, declared)
-        kind = declared or (None if stored is None else stored.type)
-        asked = self._slice(source, incremental, stored, kind)
+        limit = self._limit(source.dataset)
+        if limit.error is not None:
+            raise limit.error
+        kind = declared or (limit.type if stored is None else stored.type)
+        asked = _limited(self._slice(source, incremental, stored, kind), limit)
+        task = replace(task, hold=limit.hold)
         try:
             result = land(self._with(source, task, asked))
         except PzError as error:
@@ -103,15 +111,19 @@ class IncrementalReads:
         _refuse_other_type(source, incremental, found, stored, declared)
         if kind is None and incremental.in_sql and not self._full_refresh:
             # Only now is the cursor's type known. Where it makes other bounds, the first attempt read the wrong slice.
-            known = self._settled(source, incremental, asked, found.type)
+            known = _limited(self._settled(source, incremental, asked, found.type), limit)
             if (known.floor, known.ceiling, known.caught_up) != (asked.floor, asked.ceiling, asked.caught_up):
                 asked = known
                 result = land(self._with(source, task, asked))
                 found = _found(source, result)
         self._landed[source.dataset] = found
+        if limit.hold:
+            return SliceLanded(result, None, None, (_held(source),))
         high = asked.high_water(found.high)
+        if asked.replay and not self._full_refresh:
+            high = limit.upper  # all up to there was read by the run that wrote it, whatever the source has of it now
         watermark = None if high is None else {"cursor": incremental.cursor, "type": found.type, "value": high}
-        caught_up = True if asked.caught_up else asked.at_end
+        caught_up = True if asked.caught_up else False if asked.replay else asked.at_end
         return SliceLanded(result, watermark, caught_up, tuple(self._notices(source, asked, found)))
 
     def sql(self, text: str) -> str:
@@ -171,6 +183,8 @@ class IncrementalReads:
         pushed = exact
         if exact.lower_inclusive and not self._capabilities(source.connection).inclusive_bound:
             pushed = replace(exact, lower=None, lower_inclusive=False)
+        if asked.replay and not self._capabilities(source.connection).bounded_window:
+            pushed = replace(pushed, upper=None)
         return replace(task, read=replace(task.read, bounds=pushed), slice=exact)
 
     def _notices(self, source: SourceNode, asked: Slice, found: CursorFound) -> list[Notice]:
@@ -184,6 +198,9 @@ class IncrementalReads:
             note("the stored watermark cannot be read; it counts as nothing stored, so the read began anew")
         if asked.caught_up:
             note("caught up: nothing is left to read up to the end of its window, and the watermark stays")
+        if asked.replay:
+            outputs = ", ".join(self._limit(source.dataset).outputs)
+            note(f"read only as far as {outputs} has its rows already; newer rows wait for the next run")
         floor = asked.floor
         if floor is not None and floor.inclusive and not self._capabilities(source.connection).inclusive_bound:
             note("its connector takes no floor with >=, so everything was read and cut after landing")
@@ -191,6 +208,17 @@ class IncrementalReads:
             rows = "1 row has" if found.nulls == 1 else f"{found.nulls} rows have"
             note(f"{rows} no value in cursor '{asked.cursor}'; loaded now, and left out by the floor of later runs")
         return made
+
+
+def _limited(asked: Slice, limit: Limit) -> Slice:
+    if limit.upper is None or limit.type is None:
+        return asked
+    return asked.up_to(limit.upper, limit.type)
+
+
+def _held(source: SourceNode) -> Notice:
+    message = f"{source.dataset}: not read in this run: other rows of an output that it is loaded into come first"
+    return Notice("note", message, where=Where(node=source.name))
 
 
 def _found(source: SourceNode, result: LandResult) -> CursorFound:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from pz_core.compile.model import Graph, SinkNode, SourceNode
+from pz_core.compile.model import Graph, SinkNode
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.engine import (
     Cancelled,
     CheckOutcome,
     CheckTask,
+    Delivery,
     DrainResult,
     DrainTask,
+    Earlier,
     Engine,
-    LandResult,
     LandTask,
     MaterialiseTask,
-    Stalls,
+    PartitionCounts,
+    Progress,
     TaskWarning,
 )
 from pz_core.contract.events import (
@@ -27,19 +29,19 @@ from pz_core.contract.events import (
     NodeProgress,
     NodeWarning,
     RetryScheduled,
-    SourceDriftDetected,
 )
 from pz_core.errors import Notice, PzError, Where, one_line
 from pz_core.plan.model import NodePlan, Plan, RetryPolicy
 from pz_core.run.breaker import Breaker, Ticket
 from pz_core.run.cancel import CancelToken, monotonic_ms
 from pz_core.run.checks import refuse_violations
-from pz_core.run.drift import DriftGate, DriftRefused, Observed, observe
+from pz_core.run.drift import DriftRefused
 from pz_core.run.faults import node_fault
-from pz_core.run.incremental import IncrementalReads
+from pz_core.run.ledger import Ledgers
+from pz_core.run.loads import Done, Memory, SourceLoads, disagree
 from pz_core.run.results import NodeResult
 from pz_core.run.retry import delay_ms
-from pz_core.run.reuse import REUSED, EarlierRead, read_facts, reuse_read
+from pz_core.run.reuse import ALREADY_DELIVERED, REUSED
 from pz_core.run.runid import now_stamp
 from pz_core.run.scheduler import Running
 
@@ -47,21 +49,6 @@ from pz_core.run.scheduler import Running
 PROGRESS_BATCHES = 10
 #: How often a node waits for its connection's breaker before it fails.
 BREAKER_WAITS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """What an attempt that went well gave."""
-
-    rows: int
-    accounting: Mapping[str, int] | None = None
-    stalls: Stalls | None = None
-    warnings: tuple[TaskWarning, ...] = ()
-    watermark: Mapping[str, Any] | None = None
-    caught_up: bool | None = None
-    observed: Observed | None = None
-    read: Mapping[str, Any] | None = None
-    earlier: EarlierRead | None = None
 
 
 class _Control:
@@ -98,9 +85,8 @@ class NodeRunner:
         run_id: of the run.
         publish: where events go.
         breakers: by connection, where the project asks for them.
-        reads: how incremental datasets are read, where the run has any.
-        drift: who compares the columns of datasets without a contract, where the project asks for it.
-        earlier: reads of the run that is retried, by node, whose rows are copied instead.
+        memory: what the run remembers of earlier ones.
+        deliveries: deliveries of the run that is retried that broke off, by node.
     """
 
     def __init__(
@@ -110,9 +96,8 @@ class NodeRunner:
         run_id: str,
         publish: Callable[[Event], None],
         breakers: Mapping[str, Breaker] | None = None,
-        reads: IncrementalReads | None = None,
-        drift: DriftGate | None = None,
-        earlier: Mapping[str, EarlierRead] | None = None,
+        memory: Memory | None = None,
+        deliveries: Mapping[str, Earlier] | None = None,
     ) -> None:
         self.run_id = run_id
         self.publish = publish
@@ -121,9 +106,11 @@ class NodeRunner:
         self._plans = {node.id: node for node in plan.nodes}
         self._engine = engine
         self._breakers = dict(breakers or {})
-        self._reads = reads
-        self._drift = drift
-        self._earlier = dict(earlier or {})
+        memory = memory or Memory()
+        self._reads = memory.reads
+        self._deliveries = dict(deliveries or {})
+        self._loads = SourceLoads(plan.graph, engine, run_id, publish, self.notices.append, memory)
+        self._ledgers = memory.ledgers or Ledgers(plan, frozenset(), engine, run_id=run_id, started_at="")
         self._staged: dict[str, int] = {}
 
     def __call__(self, running: Running) -> NodeResult:
@@ -154,6 +141,11 @@ class NodeRunner:
                 caught_up=done.caught_up,
                 observed_schema=None if done.observed is None else done.observed.as_dict(),
                 read=done.read,
+                choices=done.choices,
+                provenance=done.provenance,
+                partitions=None if done.partitions is None else _counts(done.partitions),
+                delivery=done.delivery,
+                feed=done.feed,
             )
             if done.earlier is not None:
                 result = replace(result, provenance=REUSED, observed_schema=done.earlier.observed_schema)
@@ -164,8 +156,16 @@ class NodeRunner:
     def _failed(self, result: NodeResult, error: BaseException) -> NodeResult:
         rows = getattr(error, "violations", 0)
         seen = error.observed.as_dict() if isinstance(error, DriftRefused) else None
-        fault = node_fault(error, result.name)
-        return replace(result, status="failed", rows=rows, error=fault, observed_schema=seen)
+        reached = Progress.of(error)
+        return replace(
+            result,
+            status="failed",
+            rows=rows,
+            error=node_fault(error, result.name),
+            observed_schema=seen,
+            partitions=_counts(reached) if isinstance(reached, PartitionCounts) else None,
+            delivery=_delivery(reached) if isinstance(reached, Delivery) else None,
+        )
 
     def _stopped(self, result: NodeResult, running: Running) -> NodeResult:
         if not running.timed_out:
@@ -208,7 +208,7 @@ class NodeRunner:
 
     # --- attempts ------------------------------------------------------------------------------------------------
 
-    def _attempts(self, node: NodePlan, running: Running) -> _Done:
+    def _attempts(self, node: NodePlan, running: Running) -> Done:
         policy = node.retry or RetryPolicy(max_attempts=1)
         breaker = self._breakers.get(running.work.connection or "")
         waits_left = BREAKER_WAITS
@@ -282,12 +282,12 @@ class NodeRunner:
 
     # --- one attempt ---------------------------------------------------------------------------------------------
 
-    def _once(self, node: NodePlan, token: CancelToken, attempt: int) -> _Done:
+    def _once(self, node: NodePlan, token: CancelToken, attempt: int) -> Done:
         control = _Control(self, node, token, attempt)
         control.raise_if_cancelled()
         task = node.task
         if isinstance(task, LandTask):
-            return self._land(node, task, control)
+            return self._loads.land(node, task, control)
         if isinstance(task, MaterialiseTask):
             if self._reads is not None:
                 task = replace(task, sql=self._reads.sql(task.sql))
@@ -295,107 +295,56 @@ class NodeRunner:
             self.notices.extend(made.notices)
             if made.rows is not None:
                 self._staged[node.id] = made.rows
-            return _Done(made.rows or 0, {} if made.rows is None else {"staged": made.rows})
+            return Done(made.rows or 0, {} if made.rows is None else {"staged": made.rows})
         if isinstance(task, CheckTask):
             return self._checked(task, self._engine.check(task, control))
-        written = replace(task, write=replace(task.write, run_id=self.run_id, attempt=attempt))
+        spec = replace(task.write, run_id=self.run_id, attempt=attempt)
+        written = replace(task, write=spec, earlier=self._deliveries.get(node.id))
+        if written.ledger is not None:
+            written = replace(written, ledger=self._ledgers.claim(node.id, control))
         return self._drained(node, self._engine.drain(written, control))
 
-    def _land(self, node: NodePlan, task: LandTask, control: _Control) -> _Done:
-        source = self._graph.node(node.id)
-        if isinstance(source, SourceNode) and source.sync is not None and source.sync.mode == "cdc":
-            raise PzError(
-                "PZ0501",
-                f"{source.dataset}: change capture is not carried out by this version",
-                hint="read the dataset in full, or with a cursor: sync: {mode: incremental, cursor: …}",
-            )
-        assert isinstance(source, SourceNode)  # nothing else is landed
-        reused = self._reused(node, source, task, control)
-        if reused is not None:
-            return reused
-        base = None if self._reads is None else self._reads.base(source.dataset)
-        facts = read_facts(task, source.incremental, base)
-        if source.incremental is None or self._reads is None:
-            result = self._engine.land(task, control)
-            return replace(self._landed(node, result), observed=self._compare(node, source, task, result), read=facts)
-        landed = self._reads.land(source, task, lambda asked: self._engine.land(asked, control))
-        done = self._landed(node, landed.result)
-        seen = self._compare(node, source, task, landed.result)
-        self.notices.extend(landed.notices)
-        return replace(done, watermark=landed.watermark, caught_up=landed.caught_up, observed=seen, read=facts)
-
-    def _reused(self, node: NodePlan, source: SourceNode, task: LandTask, control: _Control) -> _Done | None:
-        """The rows of the run that is retried, if they can be had; asked for once, whatever comes of it."""
-        earlier = self._earlier.pop(node.id, None)
-        if earlier is None:
-            return None
-        made = reuse_read(earlier, source, task, self._reads, lambda asked: self._engine.land(asked, control))
-        if isinstance(made, Notice):
-            self.notices.append(made)
-            return None
-        account = {"reused": made.rows_staged, "staged": made.rows_staged, "rejected": 0}
-        return _Done(
-            made.rows_staged,
-            account,
-            watermark=earlier.watermark,
-            caught_up=earlier.caught_up,
-            read=earlier.facts,
-            earlier=earlier,
-        )
-
-    def _compare(self, node: NodePlan, source: object, task: LandTask, landed: LandResult) -> Observed | None:
-        """Look at the columns of a dataset without a contract, where the project asks for it."""
-        if self._drift is None or not isinstance(source, SourceNode) or source.columns:
-            return None
-        seen = observe(source.dataset, task.read.hints, landed.columns)
-        found = self._drift.compare(seen)
-        if found:
-            self.publish(
-                SourceDriftDetected(
-                    at=now_stamp(),
-                    run_id=self.run_id,
-                    node_id=node.id,
-                    connection=source.connection,
-                    entity=source.entity,
-                    policy=self._drift.policy,
-                    changes=tuple(change.as_dict() for change in found),
-                    observed=tuple(seen.listed()),
-                    hints_hash=seen.hints_hash,
-                )
-            )
-            self.notices.append(self._drift.judge(seen, found, node.name))
-        return seen
-
-    def _landed(self, node: NodePlan, landed: LandResult) -> _Done:
-        account = {"read": landed.rows_read, "staged": landed.rows_staged, "rejected": 0}
-        if landed.trimmed:
-            account["trimmed"] = landed.trimmed
-        if landed.rows_read != landed.rows_staged + landed.trimmed:
-            raise _disagree(node, f"{landed.rows_read} read, {landed.rows_staged} staged, {landed.trimmed} trimmed")
-        stalls = landed.stalls if landed.tier == "universal" else None
-        return _Done(landed.rows_staged, account, stalls, landed.warnings)
-
-    def _checked(self, task: CheckTask, outcome: CheckOutcome) -> _Done:
+    def _checked(self, task: CheckTask, outcome: CheckOutcome) -> Done:
         refuse_violations(task, outcome)
-        return _Done(0)
+        return Done(0)
 
-    def _drained(self, node: NodePlan, drained: DrainResult) -> _Done:
+    def _drained(self, node: NodePlan, drained: DrainResult) -> Done:
+        if drained.delivered_by is not None:
+            return self._delivered_before(node, drained, drained.delivered_by)
         account = {"staged": drained.rows_staged, "written": drained.rows_written, "rejected": 0}
         sink = self._graph.node(node.id)
         if isinstance(sink, SinkNode):
             held = next((self._staged[p] for p in sink.depends_on if p in self._staged), drained.rows_staged)
             if held != drained.rows_staged:
-                raise _disagree(node, f"{held} in staging.{sink.pipeline}, {drained.rows_staged} handed to the target")
+                raise disagree(node, f"{held} in staging.{sink.pipeline}, {drained.rows_staged} handed to the target")
             # A strategy with keys decides row by row what the target takes; without keys every row must arrive.
             if not sink.keys and drained.rows_written != drained.rows_staged:
-                raise _disagree(node, f"{drained.rows_staged} staged, {drained.rows_written} written")
+                raise disagree(node, f"{drained.rows_staged} staged, {drained.rows_written} written")
         stalls = drained.stalls if drained.tier == "universal" else None
-        return _Done(drained.rows_written, account, stalls, drained.warnings)
+        delivery = None if drained.delivery is None else _delivery(drained.delivery)
+        return Done(drained.rows_written, account, stalls, drained.warnings, delivery=delivery)
+
+    def _delivered_before(self, node: NodePlan, drained: DrainResult, by: str) -> Done:
+        """The target has the batch, as its ledger says; an attempt of this very run may have written it."""
+        own = by == self.run_id
+        who = "an attempt of this run whose answer was lost" if own else f"run {by}"
+        message = f"{node.name}: the target has these rows already, written by {who}; nothing is written again"
+        self.notices.append(Notice("note", message, where=Where(node=node.name)))
+        written = drained.rows_staged if own else 0
+        account = {"staged": drained.rows_staged, "written": written, "rejected": 0}
+        if not own:
+            account["skipped"] = drained.rows_staged
+        return Done(written, account, warnings=drained.warnings, provenance=None if own else ALREADY_DELIVERED)
 
 
-def _disagree(node: NodePlan, counts: str) -> PzError:
-    return PzError(
-        "PZ0811",
-        f"{node.name}: row counts disagree: {counts}",
-        hint="rows were lost or added on the way: report this to the connector's authors, and check the target",
-    )
+def _counts(counts: PartitionCounts) -> dict[str, int]:
+    return {"total": counts.total, "completed": counts.completed, "reused": counts.reused, "resumed": 0}
+
+
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    made: dict[str, Any] = {"abort_semantics": delivery.abort_semantics}
+    if delivery.rows_visible is not None:
+        made["rows_visible"] = delivery.rows_visible
+    if delivery.resumed_rows is not None:
+        made["resumed_rows"] = delivery.resumed_rows
+    return made

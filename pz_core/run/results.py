@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Thread
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pz_core.errors import PzError
 from pz_core.values.atomic import write_whole
+
+if TYPE_CHECKING:
+    from pz_core.run.feeds import Candidate
 
 NodeStatus = Literal["success", "failed", "skipped"]
 RUNNING = "running"
@@ -30,6 +33,10 @@ class NodeResult:
         caught_up: of a read that has an end: whether it has come there.
         read: of a read: what it left out and where it started, ``None`` for all of the dataset.
         ancestry: of an output that is carried forward: digest of all that it depends on.
+        partitions: ``total``, ``completed``, ``reused`` and ``resumed`` of a read in partitions.
+        delivery: of a write that is not all or nothing: what it left in the target, or went on after.
+        feed: of a feed: where the read ended; it is no part of the file.
+        choices: what the plan called decided at run, by topic, as it was decided.
     """
 
     id: str
@@ -47,6 +54,10 @@ class NodeResult:
     observed_schema: Mapping[str, Any] | None = None
     read: Mapping[str, Any] | None = None
     ancestry: str | None = None
+    choices: Mapping[str, str] | None = None
+    partitions: Mapping[str, int] | None = None
+    delivery: Mapping[str, Any] | None = None
+    feed: Candidate | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The node's object in the file; optional fields that are absent are left out."""
@@ -62,12 +73,15 @@ class NodeResult:
         optional = {
             "provenance": self.provenance,
             "timings": self.timings,
+            "partitions": self.partitions,
+            "delivery": self.delivery,
             "watermark": self.watermark,
             "caughtUp": self.caught_up,
             "observed_schema": self.observed_schema,
             "accounting": self.accounting,
             "read": self.read,
             "ancestry": self.ancestry,
+            "choices": self.choices,
         }
         made.update({name: dict(v) if isinstance(v, Mapping) else v for name, v in optional.items() if v is not None})
         return made
@@ -202,6 +216,9 @@ class RunRecord:
         full_refresh: whether it read everything as if nothing had been stored.
         not_stored: datasets whose rows it delivered and whose watermark it could not store (PZ0527).
         advances: whether it was to move watermarks.
+        connections: name -> fingerprint of how each connection that it used was set up; ``None`` in an older file.
+        vars_hash: digest of the values that ``vars:`` had.
+        given_vars: names of variables whose value came from outside the project's files.
     """
 
     run_id: str
@@ -212,6 +229,9 @@ class RunRecord:
     full_refresh: bool = False
     not_stored: tuple[str, ...] = ()
     advances: bool = True
+    connections: Mapping[str, str] | None = None
+    vars_hash: str | None = None
+    given_vars: tuple[str, ...] = ()
 
 
 def read_results(path: Path) -> RunRecord:
@@ -236,6 +256,9 @@ def read_results(path: Path) -> RunRecord:
             found.get("fullRefresh") is True,
             tuple(str(dataset) for dataset in found.get("notStored") or ()),
             found.get("advances") is not False,
+            _texts(found.get("connections")),
+            _text(found.get("varsHash")),
+            tuple(str(name) for name in found.get("givenVars") or ()),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name} is no results file: {type(error).__name__}") from error
@@ -255,6 +278,10 @@ def _node(item: Mapping[str, Any]) -> NodeRecord:
         provenance=_text(item.get("provenance")),
         raw=item,
     )
+
+
+def _texts(value: object) -> Mapping[str, str] | None:
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else None
 
 
 def _text(value: object) -> str | None:

@@ -12,7 +12,8 @@ from pz_core.run.history import run_directories, runs_dir
 from pz_core.run.lock import idle, is_live
 from pz_core.run.runid import is_run_id
 
-STAGING_FILES = ("staging.duckdb", "staging.duckdb.wal")
+#: Rows of a run and what belongs to them; of no use to anybody without the rows.
+STAGING_FILES = ("staging.duckdb", "staging.duckdb.wal", "tokens.json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,32 +6,32 @@ asks for unchanged ids, so that rows and results belong to what the project says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pz_core.compile.cursors import canonical_cursor, later
-from pz_core.compile.model import Graph, Node, SinkNode, SourceNode
-from pz_core.contract.engine import LandTask, Reuse
-from pz_core.contract.state import StateEntry
-from pz_core.errors import Notice, PzError, Where
+from pz_core.compile.model import Graph, PipelineNode, SinkNode, SourceNode
+from pz_core.contract.engine import Earlier, LandTask, Reuse
+from pz_core.errors import Notice, PzError
 from pz_core.plan.model import Plan
 from pz_core.plugins import Registry
-from pz_core.run.history import list_runs, runs_dir
-from pz_core.run.results import RUNNING, NodeRecord, NodeResult, RunRecord
-from pz_core.run.reuse import (
-    CARRIED_FORWARD,
-    EarlierRead,
-    TakenOver,
-    ancestry,
-    lacks,
-    not_reused,
-    read_facts,
+from pz_core.run.earlier import (
+    SUCCESS,
+    EarlierRun,
+    StoredState,
+    base_of,
+    mapping,
+    recorded_nodes,
+    set_back,
+    token_moved,
+    told,
 )
-from pz_core.run.state import WATERMARKS, Stored, family, open_state, stored_watermark
+from pz_core.run.fingerprints import vars_hash
+from pz_core.run.history import list_runs
+from pz_core.run.results import RUNNING, NodeResult, RunRecord
+from pz_core.run.reuse import EarlierRead, TakenOver, lacks, not_reused, read_facts
+from pz_core.run.unstored import unstored
 
-_SUCCESS = "success"
 _RETRIABLE = "completed_with_failures"
 
 
@@ -70,7 +70,7 @@ def run_to_retry(root: Path) -> RunRecord:
         what = "is still going on" if newest.live else "was killed before its end, so what it delivered is not known"
         hint = "wait until it has ended" if newest.live else "start over with pz run"
         raise PzError("PZ0503", f"run {newest.run_id} {what}", hint=hint)
-    if newest.status not in (_SUCCESS, _RETRIABLE):
+    if newest.status not in (SUCCESS, _RETRIABLE):
         raise PzError(
             "PZ0504",
             f"run {newest.run_id} ended as {newest.status}: its results are nothing to go on from",
@@ -81,7 +81,7 @@ def run_to_retry(root: Path) -> RunRecord:
 
 def succeeded(record: RunRecord) -> bool:
     """Whether a run left nothing to retry."""
-    return record.status == _SUCCESS
+    return record.status == SUCCESS
 
 
 def choose(graph: Graph, record: RunRecord) -> Chosen:
@@ -94,15 +94,15 @@ def choose(graph: Graph, record: RunRecord) -> Chosen:
     now = {(node.kind.value, node.name): node for node in graph.nodes}
     ids: set[str] = set()
     notices: list[Notice] = []
-    for key, recorded in _recorded(record).items():
-        if recorded.status == _SUCCESS:
+    for key, recorded in recorded_nodes(record).items():
+        if recorded.status == SUCCESS:
             continue
         node = now.get(key)
         if node is None:
-            notices.append(_note(f"{recorded.name}, which {recorded.status}, is no longer in the project", key[1]))
+            notices.append(told(f"{recorded.name}, which {recorded.status}, is no longer in the project", key[1]))
             continue
         if node.id != recorded.id:
-            notices.append(_note(f"{node.name} has changed since run {record.run_id}; it runs as it is now", key[1]))
+            notices.append(told(f"{node.name} has changed since run {record.run_id}; it runs as it is now", key[1]))
         ids.add(node.id)
     return Chosen(frozenset(ids), tuple(notices))
 
@@ -126,86 +126,39 @@ def take_over(
         PzError: PZ0125, PZ0518 or PZ0519 if the state has to be looked at and cannot be.
     """
     graph = plan.graph
-    earlier = _Earlier(graph, record)
-    stored = _stored(graph, record, registry)
-    notices: list[Notice] = []
+    earlier = EarlierRun(graph, record, registry)
+    stored = StoredState.read(graph, record, registry)
+    notices: list[Notice] = _changed(graph, effective, earlier)
     reads: dict[str, EarlierRead] = {}
+    begun: dict[str, Earlier] = {}
+    deliveries: dict[str, Earlier] = {}
     carried: list[NodeResult] = []
     if not full_refresh:
         for node in graph.nodes:
-            if isinstance(node, SourceNode) and node.id in effective:
+            if node.id not in effective:
+                continue
+            if isinstance(node, SourceNode):
                 found = _read(plan, node, earlier, stored, notices)
                 if found is not None:
                     reads[node.id] = found
-        carried += _sinks(graph, effective, earlier, lambda sources: bool(sources) and sources <= reads.keys())
-    due, told = _due(graph, effective, earlier, stored)
-    notices += told
+                elif _is_begun(plan, node, earlier, registry, notices):
+                    begun[node.id] = Earlier(str(earlier.staging))
+            elif isinstance(node, SinkNode) and _broke_off(node, earlier, registry, notices):
+                deliveries[node.id] = Earlier(str(earlier.staging))
+        carried += _sinks(graph, effective, earlier, lambda sources: bool(sources) and sources <= reads.keys(), notices)
+    due, dropped = unstored(graph, effective, earlier, stored)
+    notices += dropped
     have = {result.id for result in carried}
     for source in due.values():
         carried.append(earlier.carried(source, watermark=True))
     if due:
         # These have the rows behind the value; what else they read does not matter: nothing is read anew for them.
-        delivered = _sinks(graph, effective, earlier, lambda sources: not due.keys().isdisjoint(sources))
+        delivered = _sinks(graph, effective, earlier, lambda sources: not due.keys().isdisjoint(sources), notices)
         carried += [result for result in delivered if result.id not in have]
     order = {node.id: index for index, node in enumerate(graph.nodes)}
     carried.sort(key=lambda result: order[result.id])
     notices += _summary(record, len(reads), carried)
-    return TakenOver(record.run_id, reads, tuple(carried)), tuple(notices)
-
-
-class _Earlier:
-    """What the run before recorded, by nodes of the project as it is now; a node that was edited has nothing there."""
-
-    def __init__(self, graph: Graph, record: RunRecord) -> None:
-        self.record = record
-        self.staging = runs_dir(graph.project.root) / record.run_id / "staging.duckdb"
-        self._graph = graph
-        self._by_name = _recorded(record)
-        self._by_id = {recorded.id: recorded for recorded in reversed(record.nodes)}  # of two, the first counts
-
-    def done(self, node: Node) -> NodeRecord | None:
-        """The record of a node that succeeded and has not changed."""
-        found = self._by_id.get(node.id)
-        return found if found is not None and found.status == _SUCCESS and found.kind == node.kind.value else None
-
-    def edited(self, node: Node) -> bool:
-        """Whether a node of this kind and name succeeded, and is another one now."""
-        found = self._by_name.get((node.kind.value, node.name))
-        return found is not None and found.status == _SUCCESS and found.id != node.id
-
-    def carried(self, node: Node, *, watermark: bool = False) -> NodeResult:
-        """The result of a node that is taken as it was."""
-        recorded = self.done(node)
-        assert recorded is not None  # looked at before
-        return NodeResult(
-            node.id,
-            node.kind.value,
-            node.name,
-            "success",
-            rows=recorded.rows,
-            provenance=CARRIED_FORWARD,
-            watermark=_mapping(recorded.raw.get("watermark")) if watermark else None,
-            observed_schema=_mapping(recorded.raw.get("observed_schema")),
-            read=_mapping(recorded.raw.get("read")),
-            ancestry=ancestry(self._graph, node.id) if isinstance(node, SinkNode) else None,
-        )
-
-    def same_above(self, sink: SinkNode) -> bool:
-        """Whether everything above an output is what its rows came from."""
-        recorded = self.done(sink)
-        if recorded is None:
-            return False
-        if recorded.provenance == CARRIED_FORWARD:
-            # Pipelines between were not run for it, so that only this says what its rows came from.
-            return bool(recorded.raw.get("ancestry") == ancestry(self._graph, sink.id))
-        return all(self.done(self._graph.node(id)) is not None for id in self._graph.ancestors(sink.id))
-
-
-def _recorded(record: RunRecord) -> dict[tuple[str, str], NodeRecord]:
-    made: dict[tuple[str, str], NodeRecord] = {}
-    for node in record.nodes:
-        made.setdefault((node.kind, node.name), node)
-    return made
+    return TakenOver(record.run_id, reads, tuple(carried), begun, deliveries), tuple(dict.fromkeys(notices))
 
 
 def _sources_above(graph: Graph, id: str) -> frozenset[str]:
@@ -213,24 +166,75 @@ def _sources_above(graph: Graph, id: str) -> frozenset[str]:
 
 
 def _sinks(
-    graph: Graph, effective: frozenset[str], earlier: _Earlier, fits: Callable[[frozenset[str]], bool]
+    graph: Graph,
+    effective: frozenset[str],
+    earlier: EarlierRun,
+    fits: Callable[[frozenset[str]], bool],
+    notices: list[Notice],
 ) -> list[NodeResult]:
     """Outputs outside the run that were written, with nothing above them changed; ``fits`` judges their sources."""
-    return [
-        earlier.carried(node)
+    found: list[NodeResult] = []
+    for node in graph.nodes:
+        if not isinstance(node, SinkNode) or node.id in effective or not earlier.same_above(node):
+            continue
+        if not fits(_sources_above(graph, node.id)):
+            continue
+        moved = earlier.moved(node.connection)
+        if moved is None:
+            found.append(earlier.carried(node))
+        else:
+            notices.append(told(f"{node.name}: what was written is not carried forward: {moved}", node.name))
+    return found
+
+
+def _changed(graph: Graph, effective: frozenset[str], earlier: EarlierRun) -> list[Notice]:
+    """What this retry makes otherwise than the run before did, where nothing else tells it."""
+    record = earlier.record
+    found = [
+        told(f"{node.name} has changed since run {record.run_id}; it is computed as it is now", node.name)
         for node in graph.nodes
-        if isinstance(node, SinkNode)
-        and node.id not in effective
-        and earlier.same_above(node)
-        and fits(_sources_above(graph, node.id))
+        if isinstance(node, PipelineNode) and node.id in effective and earlier.edited(node)
     ]
+    if record.vars_hash != vars_hash(graph.project) and (record.given_vars or graph.project.outside_vars):
+        names = ", ".join(sorted({*record.given_vars, *graph.project.outside_vars}))
+        found.append(
+            Notice(
+                "note",
+                f"run {record.run_id} was given other values of variables from outside ({names}) than this retry; what "
+                "is made from them is made from the values of now",
+                hint="to have the values of then, give the command of then again: pz run --vars …",
+            )
+        )
+    return found
+
+
+def _broke_off(node: SinkNode, earlier: EarlierRun, registry: Registry, notices: list[Notice]) -> bool:
+    """Whether a delivery may go on where it broke off; the engine still compares the rows."""
+    recorded = earlier.unfinished(node)
+    if (
+        recorded is None
+        or not _able(registry, node.connector, "checkpointable_writes")
+        or not earlier.staging.is_file()
+    ):
+        return False
+    moved = earlier.moved(node.connection)
+    if moved is not None and recorded.raw.get("delivery"):
+        notices.append(told(f"{node.name}: the delivery begins anew: {moved}", node.name))
+    return moved is None
+
+
+def _able(registry: Registry, connector: str, ability: str) -> bool:
+    try:
+        return getattr(registry.load("connector", connector).capabilities, ability) is True
+    except PzError:
+        return False  # the node will say so
 
 
 # --- reads -----------------------------------------------------------------------------------------------------------
 
 
 def _read(
-    plan: Plan, node: SourceNode, earlier: _Earlier, stored: Mapping[str, StateEntry], notices: list[Notice]
+    plan: Plan, node: SourceNode, earlier: EarlierRun, stored: StoredState, notices: list[Notice]
 ) -> EarlierRead | None:
     """What can be copied of a read; where something can be told against it, a note says what."""
     recorded = earlier.done(node)
@@ -238,17 +242,22 @@ def _read(
         if earlier.edited(node):
             notices.append(not_reused(node, "how it is declared has changed since"))
         return None  # else it failed or is new: nobody expects otherwise
-    facts, watermark = _mapping(recorded.raw.get("read")), _mapping(recorded.raw.get("watermark"))
+    facts, watermark = mapping(recorded.raw.get("read")), mapping(recorded.raw.get("watermark"))
     task = plan.of(node.id).task
     assert isinstance(task, LandTask)
-    base = _base(facts)
+    base = base_of(facts)
+    feed = earlier.tokens.get(node.id) if task.feed else None
     why: str | None = None
     if not earlier.staging.is_file():
         why = f"the staging file of run {earlier.record.run_id} is gone"
     else:
-        why = lacks(facts, read_facts(task, node.incremental, None))
+        why = earlier.moved(node.connection) or lacks(facts, read_facts(task, node.incremental, None))
     if why is None and node.incremental is not None and not earlier.record.full_refresh:
-        why = _set_back(base, stored.get(node.dataset))
+        why = set_back(base, stored.watermarks.get(node.dataset))
+    if why is None and task.feed:
+        why = None if earlier.record.full_refresh else token_moved(facts, stored.tokens.get(node.dataset))
+        if why is None and feed is None:
+            why = "the token that it ended at is gone"
     if why is not None:
         notices.append(not_reused(node, why))
         return None
@@ -258,82 +267,23 @@ def _read(
         base,
         watermark,
         _flag(recorded.raw.get("caughtUp")),
-        _mapping(recorded.raw.get("observed_schema")),
+        mapping(recorded.raw.get("observed_schema")),
+        feed,
     )
 
 
-def _base(facts: Mapping[str, Any] | None) -> Stored | None:
-    found = _mapping((facts or {}).get("from"))
-    return None if found is None else stored_watermark(StateEntry(found, ""))
-
-
-def _set_back(base: Stored | None, entry: StateEntry | None) -> str | None:
-    """Why the staged slice does not begin where the watermark is: rows between the two would be passed over."""
-    if base is None:
-        return None
-    now = None if entry is None else stored_watermark(entry)
-    if now is None:
-        return "its watermark was cleared since"
-    if now.cursor.casefold() != base.cursor.casefold() or family(now.type) != family(base.type):
-        return "its watermark is one of another cursor now"
-    return "its watermark was set back since" if later(base.type, base.value, now.value) else None
-
-
-# --- values that are still to be stored ------------------------------------------------------------------------------
-
-
-def _due(
-    graph: Graph, effective: frozenset[str], earlier: _Earlier, stored: Mapping[str, StateEntry]
-) -> tuple[dict[str, SourceNode], list[Notice]]:
-    """Datasets whose rows were delivered and whose watermark was not stored (PZ0527), and notes on those left out."""
-    record = earlier.record
-    # A file without the list, and nothing that failed: then the state is all that can have gone wrong.
-    all_of_them = not record.not_stored and all(node.status == _SUCCESS for node in record.nodes)
-    due: dict[str, SourceNode] = {}
-    notices: list[Notice] = []
-    for node in graph.nodes:
-        if not isinstance(node, SourceNode) or node.id in effective:
-            continue
-        if not (all_of_them or node.dataset in record.not_stored):
-            continue
-        recorded = earlier.done(node)
-        watermark = None if recorded is None else _mapping(recorded.raw.get("watermark"))
-        if recorded is None and node.dataset in record.not_stored:
-            notices.append(_note(f"{node.dataset} has changed since; its recorded watermark is not stored", node.name))
-        if watermark is None:
-            continue
-        if _is_above(watermark, stored.get(node.dataset)):
-            due[node.id] = node
-        else:
-            notices.append(
-                _note(
-                    f"{node.dataset}: the watermark recorded by run {record.run_id} is dropped: what is stored is at "
-                    "or above it",
-                    node.name,
-                )
-            )
-    return due, notices
-
-
-def _is_above(watermark: Mapping[str, Any], entry: StateEntry | None) -> bool:
-    now = None if entry is None else stored_watermark(entry)
-    if now is None:
-        return True
-    kind = str(watermark.get("type"))
-    value = canonical_cursor(kind, str(watermark.get("value")))
-    if value is None or family(kind) != family(now.type):
+def _is_begun(plan: Plan, node: SourceNode, earlier: EarlierRun, registry: Registry, notices: list[Notice]) -> bool:
+    """Whether partitions of a read that failed may be taken; the engine still compares what was asked and counts."""
+    recorded, task = earlier.unfinished(node), plan.of(node.id).task
+    if recorded is None or not isinstance(task, LandTask) or task.feed or task.tier != "universal":
         return False
-    return later(now.type, value, now.value)
-
-
-def _stored(graph: Graph, record: RunRecord, registry: Registry) -> Mapping[str, StateEntry]:
-    if not any(node.raw.get("watermark") or node.raw.get("read") for node in record.nodes):
-        return {}
-    backend = open_state(graph.project.state, graph.project.root, registry)
-    try:
-        return dict(backend.entries(WATERMARKS))
-    finally:
-        backend.close()
+    if not _able(registry, node.connector, "stable_partitions") or not earlier.staging.is_file():
+        return False
+    moved = earlier.moved(node.connection)
+    counts = mapping(recorded.raw.get("partitions")) or {}
+    if moved is not None and counts.get("completed"):
+        notices.append(not_reused(node, moved))
+    return moved is None
 
 
 # --- telling ---------------------------------------------------------------------------------------------------------
@@ -341,11 +291,13 @@ def _stored(graph: Graph, record: RunRecord, registry: Registry) -> Mapping[str,
 
 def _summary(record: RunRecord, reads: int, carried: list[NodeResult]) -> list[Notice]:
     sinks = sum(result.kind == "SinkWrite" for result in carried)
-    values = len(carried) - sinks
+    watermarks = sum(result.watermark is not None for result in carried)
+    tokens = sum(result.feed is not None for result in carried)
     parts = [
         _counted(reads, "read is reused", "reads are reused"),
         _counted(sinks, "output is carried forward", "outputs are carried forward"),
-        _counted(values, "watermark is still to be stored", "watermarks are still to be stored"),
+        _counted(watermarks, "watermark is still to be stored", "watermarks are still to be stored"),
+        _counted(tokens, "token is still to be stored", "tokens are still to be stored"),
     ]
     told = [part for part in parts if part]
     return [Notice("note", f"of run {record.run_id}: {', '.join(told)}")] if told else []
@@ -353,14 +305,6 @@ def _summary(record: RunRecord, reads: int, carried: list[NodeResult]) -> list[N
 
 def _counted(number: int, one: str, many: str) -> str | None:
     return None if number == 0 else f"{number} {one if number == 1 else many}"
-
-
-def _note(message: str, node: str) -> Notice:
-    return Notice("note", message, where=Where(node=node))
-
-
-def _mapping(value: object) -> Mapping[str, Any] | None:
-    return value if isinstance(value, Mapping) else None
 
 
 def _flag(value: object) -> bool | None:

@@ -13,8 +13,9 @@ from typing import Any
 
 from pz_core.compile.model import Graph, Incremental, SourceNode
 from pz_core.contract.connector import CursorBounds
-from pz_core.contract.engine import LandResult, LandTask, NotReusable, Reuse
+from pz_core.contract.engine import Earlier, LandResult, LandTask, NotReusable, Reuse
 from pz_core.errors import Notice, Where
+from pz_core.run.feeds import Candidate, token_digest
 from pz_core.run.incremental import IncrementalReads
 from pz_core.run.results import NodeResult
 from pz_core.run.state import Stored
@@ -22,6 +23,8 @@ from pz_core.values import canonical_json
 
 REUSED = "reused"
 CARRIED_FORWARD = "carried_forward"
+#: Of an output whose target had the rows before, by the ledger that it keeps.
+ALREADY_DELIVERED = "already_delivered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class EarlierRead:
         watermark: the candidate that it recorded.
         caught_up: as recorded.
         observed_schema: as recorded.
+        feed: of a feed: where the read ended.
     """
 
     reuse: Reuse
@@ -43,6 +47,7 @@ class EarlierRead:
     watermark: Mapping[str, Any] | None = None
     caught_up: bool | None = None
     observed_schema: Mapping[str, Any] | None = None
+    feed: Candidate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,15 @@ class TakenOver:
     Args:
         reads: by the node's id; the engine may find one unusable, then the node reads its source.
         carried: results that are recorded as they are; nothing is done for them.
+        begun: reads that failed midway, by the node's id: what is whole of them is taken.
+        deliveries: deliveries that broke off, by the node's id: they go on where their target allows it.
     """
 
     run_id: str
     reads: Mapping[str, EarlierRead] = field(default_factory=dict)
     carried: tuple[NodeResult, ...] = ()
+    begun: Mapping[str, Earlier] = field(default_factory=dict)
+    deliveries: Mapping[str, Earlier] = field(default_factory=dict)
 
 
 def read_facts(task: LandTask, incremental: Incremental | None, base: Stored | None) -> dict[str, Any] | None:
@@ -80,6 +89,8 @@ def read_facts(task: LandTask, incremental: Incremental | None, base: Stored | N
             [incremental.cursor, [[bound.op, bound.expression] for bound in incremental.bounds]]
         )
         made["from"] = None if base is None else {"cursor": base.cursor, "type": base.type, "value": base.value}
+    if task.feed:
+        made["feed"] = {"fromHash": token_digest(task.read.token)}
     return made or None
 
 
@@ -89,6 +100,8 @@ def lacks(recorded: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) 
     In doubt they are not.
     """
     have, need = recorded or {}, wanted or {}
+    if ("feed" in have) != ("feed" in need):
+        return "it is read in another way now"
     if have.get("boundsHash") != need.get("boundsHash"):
         return "it is not known to be the slice that watermark() or sync: asks for now"
     if "predicateHash" in have and have["predicateHash"] != need.get("predicateHash"):

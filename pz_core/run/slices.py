@@ -6,7 +6,7 @@ Sources: config-compile.md 5.4 to 5.7 (reduction, windows), engine.md 5.3 and 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal, localcontext
 
@@ -41,6 +41,7 @@ class Slice:
         caught_up: nothing can lie between the two ends.
         at_end: whether ``until`` is reached by this slice; ``None`` without ``until``.
         with_nulls: rows without a cursor belong to the slice although it has a floor.
+        replay: it ends where an output has the rows already, and newer ones wait for the next run.
     """
 
     cursor: str
@@ -50,6 +51,20 @@ class Slice:
     caught_up: bool = False
     at_end: bool | None = None
     with_nulls: bool = False
+    replay: bool = False
+
+    def up_to(self, upper: str, kind: str) -> Slice:
+        """The slice cut where an output has the rows already; as it is if it ends before that, or begins after it.
+
+        Args:
+            upper: canonical value, which belongs to the slice.
+            kind: its cursor type.
+        """
+        ends_before = self.ceiling is not None and not later(kind, self.ceiling.value, upper)
+        begins_after = self.floor is not None and not later(kind, upper, self.floor.value)
+        if self.caught_up or ends_before or begins_after:
+            return self
+        return replace(self, type=self.type or kind, ceiling=Bound(upper, True), at_end=False, replay=True)
 
     def bounds(self) -> CursorBounds:
         """The slice as a read has it. One that is caught up takes no row, but the columns still come."""

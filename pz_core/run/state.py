@@ -6,7 +6,7 @@ Sources: engine.md 1.11, 5.2, 6.1 and 6.2, DECISIONS 4 and 10.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from pz_core.project.model import StateConfig
 
 #: The section of the store that watermarks are in.
 WATERMARKS = "watermarks"
+#: The section of the store that tokens of feeds and change captures are in.
+SYNC_STATE = "sync-state"
 #: How often a store that cannot be reached is asked, and how long to wait between, in seconds.
 STORE_ATTEMPTS = 3
 STORE_PAUSE = 0.1
@@ -56,6 +58,22 @@ class Stored:
     cursor: str
     type: str
     value: str
+
+
+def put(write: Callable[[], object]) -> None:
+    """Change the store; one that cannot be reached is asked again a little later, any other fault is final.
+
+    Raises:
+        PzError: what the store says, PZ0518 after the last attempt.
+    """
+    for attempt in range(1, STORE_ATTEMPTS + 1):
+        try:
+            write()
+            return
+        except PzError as error:
+            if error.code != "PZ0518" or attempt == STORE_ATTEMPTS:
+                raise
+            time.sleep(STORE_PAUSE * attempt)
 
 
 def family(kind: str) -> str:
@@ -116,14 +134,7 @@ class Watermarks:
                 return
         entry = self._entries.get(dataset)
         payload = {**{name: found[name] for name in ("cursor", "type", "value")}, "runId": self._run_id}
-        for attempt in range(1, STORE_ATTEMPTS + 1):
-            try:
-                self._backend.write(WATERMARKS, dataset, payload, None if entry is None else entry.version)
-                return
-            except PzError as error:
-                if error.code != "PZ0518" or attempt == STORE_ATTEMPTS:
-                    raise
-                time.sleep(STORE_PAUSE * attempt)
+        put(lambda: self._backend.write(WATERMARKS, dataset, payload, None if entry is None else entry.version))
 
     def close(self) -> None:
         """Close the store."""

@@ -20,11 +20,9 @@ from pz_core.run import state_audit
 from pz_core.run.history import RunSummary, list_runs, run_directories
 from pz_core.run.lock import is_live
 from pz_core.run.runid import is_run_id
-from pz_core.run.state import WATERMARKS, open_state, state_notices
+from pz_core.run.state import SYNC_STATE, WATERMARKS, open_state, state_notices
 from pz_core.run.state_audit import Change
 
-#: The section of the store that tokens of feeds and change captures are in.
-SYNC_STATE = "sync-state"
 #: What stands in the place of a run's id in an entry that was set by hand.
 BY_HAND = "manual"
 

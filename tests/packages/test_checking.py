@@ -280,3 +280,35 @@ def test_sync_refuses_outside_of_an_environment_and_with_a_stale_lock(
     assert said.err.startswith("error PZ0329: ")
     project(root, "pz-connector-a ==1.0")
     assert pz("deps", "sync", "--project", root, "--find-links", index).err.startswith("error PZ0323: ")
+
+
+def test_a_loads_check_reads_one_file_and_imports_no_plugin(
+    tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What keeps it quick: the lock is all that is read of files, and nothing of a package is imported."""
+    from pz_core.cli.locks import check_lock
+    from pz_core.cli.prepare import open_graph
+
+    names = [f"pz-connector-quick{number}" for number in range(20)]
+    for name in names:
+        unpack(wheel(tmp_path, name, "1.0", points=f"connector.{name[13:]} = {name.replace('-', '_')}"), site)
+    root = runnable(project(tmp_path / "p", *names))
+    write_lock(root, *(entry(name, "1.0", markers="python_version >= '3'") for name in names))
+    graph, registry = open_graph(root)
+    assert len(registry.names("connector")) == 20
+    read: list[str] = []
+
+    def watched(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event in ("open", "import", "subprocess.Popen"):
+            read.append(str(arguments[0]))
+
+    watching = False
+    sys.addaudithook(watched)
+    check_lock(graph, registry, skip=False)  # imports what it needs, once
+    watching = True
+    try:
+        check_lock(graph, registry, skip=False)
+    finally:
+        watching = False
+    assert read == [str(root / "pz.lock.json")]
+    assert not [name for name in sys.modules if name.startswith("pz_connector_quick")]

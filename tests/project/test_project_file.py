@@ -137,13 +137,17 @@ def test_without_a_list_every_installed_plugin_can_be_used(folder: Folder) -> No
         ("{package: A, versoin: '1'}", "version"),
         ("{package: 'a b'}", "package"),
         ("{package: A, version: banana}", "banana"),
-        ("{package: A, isolation: thread}", "process"),
     ],
 )
 def test_a_malformed_package_is_refused_at_its_line(folder: Folder, item: str, word: str) -> None:
     project(folder, f"connectors:\n  - {item}\n")
     assert folder.faults() == ["PZ0101 project.yml:4"]
     assert word in folder.lines()
+
+
+def test_an_unknown_way_to_isolate_is_refused_at_its_line(folder: Folder) -> None:
+    project(folder, "connectors:\n  - {package: A, isolation: thread}\n")
+    assert folder.faults() == ["PZ0306 project.yml:4"]
 
 
 def test_isolation_is_for_connectors_alone(folder: Folder) -> None:

@@ -40,6 +40,7 @@ class DuckDB:
         bounded_window=True,
         inclusive_bound=True,
         floor_pushdown=True,
+        ledger=True,
         two_part_names=True,
         transactional=True,
     )

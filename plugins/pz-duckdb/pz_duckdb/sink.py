@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import AbortSemantics, ConnectorError, NativeTarget, Receipt, Setup, WriteSpec
+from pz_core.contract.ledger import LEDGER_TABLE
 from pz_core.contract.refusals import read_refusal
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
+from pz_core.values.duckdb_inserts import ORDERED, UNORDERED, holds_insert
 from pz_duckdb.tables import DatabaseFile, TableName
 from pz_duckdb.usage import mark_written
 
@@ -31,7 +33,7 @@ class TableSink:
         """The table in the attached file, on which a strategy's program runs."""
         name = TableName.of(spec.entity, f"{self._name}.{spec.entity}")
         setup = Setup(self._file.attach(read_only=False), "attach")
-        return NativeTarget(self._file.alias, name.schema, name.table, "attach", (setup,))
+        return NativeTarget(self._file.alias, name.schema, name.table, "attach", (setup,), ledger=LEDGER_TABLE)
 
     def begin(self, spec: WriteSpec, columns: tuple[Column, ...]) -> TableSession:
         """Begin a write in one transaction."""
@@ -59,11 +61,13 @@ class TableSession:
         self._subject = subject
         self._rows = 0
         self._batches = 0
+        self._ordered = True
         self._cursor: duckdb.DuckDBPyConnection | None = DATABASES.acquire(file, read_only=False, subject=subject)
         try:
             catalog = str(self._run("SELECT current_database()").fetchall()[0][0])
             self._place = (catalog, name.schema, name.table)
             self.target = quote_path(*self._place)
+            self.ledger = quote_path(catalog, name.schema, LEDGER_TABLE)
             self.staged = quote_path("temp", "main", _STAGED)
             self._run("BEGIN TRANSACTION")
             self._run(f"CREATE SCHEMA IF NOT EXISTS {quote_path(catalog, name.schema)}")
@@ -78,13 +82,18 @@ class TableSession:
         import pyarrow as pa
 
         cursor = self._held()
+        self._batches += 1
+        if batch.num_rows == 0:
+            return  # an INSERT of nothing is what DuckDB loses later rows by
+        if not self._ordered:
+            self._run(ORDERED)
+            self._ordered = True
         cursor.register("pz_batch", pa.Table.from_batches([batch]))
         try:
             self._run(f"INSERT INTO {self.staged} SELECT * FROM pz_batch")
         finally:
             cursor.unregister("pz_batch")
         self._rows += batch.num_rows
-        self._batches += 1
 
     def columns(self) -> tuple[Column, ...] | None:
         """The target's columns, or ``None`` if it does not exist."""
@@ -98,6 +107,9 @@ class TableSession:
 
     def execute(self, sql: str) -> Iterator[pa.RecordBatch]:
         """Run one statement in the transaction; it has run when the call returns."""
+        if self._ordered and self._inserts(sql):
+            self._run(UNORDERED)
+            self._ordered = False
         return iter(self._run(sql).to_arrow_table().to_batches())
 
     def commit(self) -> Receipt:
@@ -117,6 +129,14 @@ class TableSession:
             with contextlib.suppress(duckdb.Error):
                 self._cursor.execute("ROLLBACK")
         self._end()
+
+    def _inserts(self, sql: str) -> bool:
+        import duckdb
+
+        try:
+            return holds_insert(self._held(), sql)
+        except duckdb.Error:
+            return False  # it will not run either, and says why itself
 
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
         import duckdb

@@ -13,12 +13,13 @@ from pz_core.contract.files import (
     WRITE_FORMAT_OPTIONS,
     Format,
     extension,
+    file_stem,
     format_faults,
     read_format,
 )
 from pz_core.contract.options import Option, OptionSet, option_set
 from pz_core.errors import PzError
-from pz_localfiles.places import Places, file_stem
+from pz_localfiles.places import Places
 from pz_localfiles.sink import FileSink
 from pz_localfiles.source import FileSource
 

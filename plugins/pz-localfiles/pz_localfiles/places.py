@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pz_core.contract.connector import ConnectionConfig, ConnectorError
-from pz_core.contract.files import format_of_path
+from pz_core.contract.files import format_of_path, is_appended
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.errors import PzError
 from pz_core.values import Value
 
 _STARS = re.compile(r"\*{2,}")
 _WILD = re.compile(r"[*?\[]")
-_DATA_ENDING = re.compile(r"(?:csv|tsv|json)(?:\.gz|\.zst)?|parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +143,9 @@ def _is_data(path: Path, file_format: str) -> bool:
     return not path.name.startswith(".") and format_of_path(path.name) == file_format
 
 
-def file_stem(entity: str) -> str:
-    """An entity as a file name: the last part of one with slashes."""
-    return entity.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-
-
 def appended(folder: Path, stem: str) -> list[Path]:
-    """Files that earlier appends of this entity left: ``<stem>-<run id>-<n>.<ext>`` and nothing else."""
-    shape = re.compile(re.escape(stem) + r"-\d{8}T\d{9}Z-[0-9a-f]{4}-\d+\.(?P<ext>.+)")
-    return sorted(
-        p
-        for p in _entries(folder)
-        if (m := shape.fullmatch(p.name)) and _DATA_ENDING.fullmatch(m["ext"]) and not p.is_symlink() and p.is_file()
-    )
+    """Files that earlier appends of this entity left."""
+    return sorted(p for p in _entries(folder) if is_appended(p.name, stem) and not p.is_symlink() and p.is_file())
 
 
 _HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"

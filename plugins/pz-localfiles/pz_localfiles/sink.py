@@ -10,14 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pz_core.contract.connector import AbortSemantics, ConnectorError, Move, NativeCopy, Receipt, WriteSpec
-from pz_core.contract.files import Format, copy_options, copy_projection, extension, format_faults
-from pz_core.contract.refusals import read_refusal
+from pz_core.contract.files import (
+    Format,
+    RowSpool,
+    copy_options,
+    copy_projection,
+    extension,
+    file_stem,
+    format_faults,
+    written_name,
+)
 from pz_core.errors import PzError
-from pz_core.values import Column, quote_identifier, quote_literal
-from pz_localfiles.places import Places, appended, file_stem, leftovers, temporary
+from pz_core.values import Column
+from pz_localfiles.places import Places, appended, leftovers, temporary
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 
@@ -77,8 +84,7 @@ class FileSink:
         known = cast(Format, file_format)
         stem, ending = file_stem(spec.entity), extension(known, spec.options)
         swap = spec.load_mode == "swap"
-        # One attempt of a run writes the name that every other attempt of it writes: a retry cannot add rows twice.
-        final = folder / (f"{stem}.{ending}" if swap else f"{stem}-{spec.run_id}-1.{ending}")
+        final = folder / written_name(stem, ending, spec.load_mode, spec.run_id)
         stale = tuple(leftovers(folder, stem)) if spec.run_id else ()
         superseded = tuple(appended(folder, stem)) if spec.run_id and swap else ()
         return _Target(
@@ -97,83 +103,42 @@ class FileSession:
 
     def __init__(self, target: _Target, columns: tuple[Column, ...], places: Places) -> None:
         self._target = target
-        self._columns = columns
         self._places = places
-        self._spill = target.temporary.with_name(target.temporary.name + ".spill")
-        self._database: duckdb.DuckDBPyConnection | None = None
-        self._rows = 0
-        self._batches = 0
         with self._local_files():
             target.temporary.parent.mkdir(parents=True, exist_ok=True)
-        self._open()
+        self._spool = RowSpool(
+            target.subject,
+            columns,
+            target.temporary.with_name(target.temporary.name + ".spill"),
+            f"check that {places.shown(target.final.parent)} can be written and has room",
+        )
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take one batch; it is copied before the call returns."""
-        import duckdb
-        import pyarrow as pa
-
-        database = self._open()
-        try:
-            database.register("pz_batch", pa.Table.from_batches([batch]))
-            database.execute("INSERT INTO pz_rows SELECT * FROM pz_batch")
-            database.unregister("pz_batch")
-        except duckdb.Error as error:
-            raise self._fault(error) from error
-        self._rows += batch.num_rows
-        self._batches += 1
+        self._spool.write(batch)
 
     def commit(self) -> Receipt:
         """Write the file aside, bring it to the disk, move it into place, and remove what it supersedes."""
-        import duckdb
-
         target = self._target
         try:
-            projection = copy_projection(target.format, self._columns)
-            destination = quote_literal(str(target.temporary))
-            self._open().execute(f"COPY (SELECT {projection} FROM pz_rows) TO {destination} ({target.options})")
+            self._spool.copy_to(target.temporary, target.format, target.options)
             with self._local_files():
                 _to_disk(target.temporary)
                 target.temporary.replace(target.final)
                 _to_disk(target.final.parent)
                 for path in (*target.superseded, *target.stale):
                     _remove(path)
-        except duckdb.Error as error:
-            raise self._fault(error) from error
         finally:
             self._discard()
-        return Receipt(self._rows, self._batches)
+        return Receipt(self._spool.rows, self._spool.batches)
 
     def abort(self) -> None:
         """Remove what was written aside; the target was never touched."""
         self._discard()
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        if self._database is None:
-            from pz_localfiles.database import private_database
-
-            self._database = private_database(str(self._spill))
-            fields = ", ".join(f"{quote_identifier(c.name)} {c.type}" for c in self._columns)
-            self._database.execute(f"CREATE TABLE pz_rows ({fields})")
-        return self._database
-
     def _discard(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        self._spool.close()
         _remove(self._target.temporary)
-        _remove(self._spill)
-
-    def _fault(self, error: Exception) -> ConnectorError:
-        refused = read_refusal(str(error))
-        if refused is not None:
-            refused.message = f"{self._target.subject}: {refused.message}"
-            return refused
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return ConnectorError(
-            f"{self._target.subject}: {first}",
-            hint=f"check that {self._places.shown(self._target.final.parent)} can be written and has room",
-            cause=error,
-        )
 
     @contextlib.contextmanager
     def _local_files(self):  # type: ignore[no-untyped-def]

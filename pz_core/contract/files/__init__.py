@@ -5,6 +5,7 @@ A connector says where files are and hands over their first bytes; everything ab
 
 from __future__ import annotations
 
+from pz_core.contract.files.calendar import covering_paths, has_calendar_tokens
 from pz_core.contract.files.formats import (
     FORMATS,
     READ_FORMAT_OPTIONS,
@@ -24,7 +25,10 @@ from pz_core.contract.files.model import (
     glob_escaped,
     reader_error,
 )
+from pz_core.contract.files.naming import file_stem, is_appended, written_name
 from pz_core.contract.files.reading import planned_query, resolve
+from pz_core.contract.files.source import FilesSource, FoundFiles
+from pz_core.contract.files.spool import RowSpool, private_database
 from pz_core.contract.files.writing import copy_options, copy_projection
 
 #: How many first bytes of a text file :class:`SourceFile` wants in ``head``.
@@ -36,19 +40,28 @@ __all__ = [
     "READ_FORMAT_OPTIONS",
     "WRITE_FORMAT_OPTIONS",
     "FileRead",
+    "FilesSource",
     "Format",
+    "FoundFiles",
     "ResolvedRead",
+    "RowSpool",
     "SourceFile",
     "bound_literal",
     "bounds_condition",
     "copy_options",
     "copy_projection",
+    "covering_paths",
     "extension",
+    "file_stem",
     "format_faults",
     "format_of_path",
     "glob_escaped",
+    "has_calendar_tokens",
+    "is_appended",
     "planned_query",
+    "private_database",
     "read_format",
     "reader_error",
     "resolve",
+    "written_name",
 ]

@@ -78,11 +78,11 @@ def extension(file_format: Format, options: Mapping[str, Value]) -> str:
     return file_format if file_format == "parquet" else file_format + packed
 
 
-def read_format(options: Mapping[str, Value], path: str | None) -> str:
-    """The format of a read as declared, else by the path's ending, else csv. It may be one that is not supported."""
+def read_format(options: Mapping[str, Value], path: str | None, default: Format = "csv") -> str:
+    """The format of a read as declared, even if there is none of that name, else by the path's ending, else a default."""
     if "format" in options:
         return str(options["format"])
-    return (format_of_path(path) if path else None) or "csv"
+    return (format_of_path(path) if path else None) or default
 
 
 def format_faults(

@@ -21,7 +21,7 @@ CAPACITY = 4
 #: Partitions read at once.
 MAX_READERS = 4
 #: How long a reader that was told to stop is waited for, before and after its source is closed under it.
-_GRACE_SECONDS = 2.0
+GRACE_SECONDS = 2.0
 
 
 class Stopped(Exception):
@@ -129,11 +129,11 @@ class Readers:
     def close(self, release: Callable[[], None]) -> None:
         """Stop the readers, wait for them, and close the source; one that hangs is waited for once more after that."""
         self.channel.stop()
-        self._join(_GRACE_SECONDS)
+        self._join(GRACE_SECONDS)
         try:
             release()
         finally:
-            self._join(_GRACE_SECONDS)
+            self._join(GRACE_SECONDS)
 
     def _join(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -40,6 +40,8 @@ def trim(work: Work, target: str, columns: tuple[Column, ...], task: LandTask, s
     Raises:
         PzError: PZ0505 if the cursor cannot be compared with a bound.
     """
+    if task.hold:
+        return work.count(f"DELETE FROM {target}")
     bounds = task.slice or task.read.bounds
     if bounds is None or (bounds.lower is None and bounds.upper is None):
         return 0

@@ -11,13 +11,14 @@ from typing import cast
 
 import duckdb
 
-from pz_core.contract.connector import NativeCopy, NativeTarget, Sink
+from pz_core.contract.connector import DeliveringSink, NativeCopy, NativeTarget, Sink
 from pz_core.contract.engine import DrainResult, DrainTask, Host, TaskWarning
 from pz_core.contract.strategy import LoadRequest, Probe, Strategy
 from pz_core.engines.duckdb.drain_copy import copy_out
 from pz_core.engines.duckdb.drain_table import load_table
 from pz_core.engines.duckdb.errors import edge_error, pipeline_error
-from pz_core.engines.duckdb.landing import connector_faults
+from pz_core.engines.duckdb.landing import connector_faults, stoppable
+from pz_core.engines.duckdb.ledger import refuse_without
 from pz_core.engines.duckdb.loading import Batch
 from pz_core.engines.duckdb.session import Session, Work, staged
 from pz_core.errors import PzError, Where
@@ -30,7 +31,7 @@ def drain(session: Session, host: Host, batch_bytes: int, task: DrainTask, work:
 
     Raises:
         ConnectorError: what the connector said, or a fault of DuckDB on the connector's target.
-        PzError: a probe's code, PZ0804, PZ0811, PZ0812, PZ0324, PZ0501.
+        PzError: a probe's code, PZ0804, PZ0811, PZ0812, PZ0324, PZ0501, PZ0520.
         Cancelled: if told to stop before the commit.
     """
     subject, node = f"{task.connection}.{task.write.entity}", task.node.name
@@ -51,6 +52,7 @@ def drain(session: Session, host: Host, batch_bytes: int, task: DrainTask, work:
     strategy = cast(Strategy, host.strategy(spec.strategy))
     with connector_faults(subject, node):
         sink = host.connector(task.connection).open_sink()
+    stoppable(sink, work)
     try:
         result = _drain(session, sink, strategy, batch_bytes, task, work, subject)
     except BaseException:
@@ -75,6 +77,8 @@ def _drain(
     if task.tier == "native":
         with connector_faults(subject, node):
             way = sink.native_write(dataclasses.replace(task.write, columns=batch.columns))
+    if task.ledger is not None and isinstance(way, NativeCopy):
+        refuse_without(subject, node)
     try:
         request = LoadRequest(
             output=subject,
@@ -100,13 +104,14 @@ def _drain(
         session.set_up(work, way.setup, subject, node)
     try:
         if isinstance(way, NativeCopy):
-            result = copy_out(batch, way, work)
+            deliverer = sink if isinstance(sink, DeliveringSink) else None
+            result = copy_out(batch, way, work, spec=task.write, deliverer=deliverer)
         elif isinstance(way, NativeTarget):
             result = load_table(session, batch, way, strategy, request, task, work)
         else:
             from pz_core.engines.duckdb.drain_stream import stream_out  # Arrow is loaded where batches move
 
-            result = stream_out(sink, batch, strategy, request, task, batch_bytes, work)
+            result = stream_out(session, sink, batch, strategy, request, task, batch_bytes, work)
     except duckdb.Error as error:
         work.recognise(error)
         raise edge_error(error, subject, node) from error

@@ -10,22 +10,32 @@ import os
 import shutil
 from pathlib import Path
 
-from pz_core.contract.connector import ConnectorError, NativeCopy
+from pz_core.contract.connector import ConnectorError, DeliveringSink, NativeCopy, WriteSpec
 from pz_core.contract.engine import DrainResult
+from pz_core.engines.duckdb.landing import connector_faults
 from pz_core.engines.duckdb.loading import Batch
 from pz_core.engines.duckdb.session import Work
 from pz_core.errors import Where
 from pz_core.values import quote_literal
 
 
-def copy_out(batch: Batch, copy: NativeCopy, work: Work) -> DrainResult:
+def copy_out(
+    batch: Batch, copy: NativeCopy, work: Work, *, spec: WriteSpec, deliverer: DeliveringSink | None = None
+) -> DrainResult:
     """COPY to a name aside, make it durable, then move it over the target. Until the moves begin the old content stays.
+
+    Args:
+        batch: the rows.
+        copy: how they are written.
+        work: of the task.
+        spec: the write.
+        deliverer: the sink where it brings the file to its place by itself, instead of moves.
 
     Raises:
         duckdb.Error: if the COPY fails; what it wrote is removed.
-        ConnectorError: if a file cannot be moved or its folder not be made.
+        ConnectorError: if a file cannot be moved, delivered or its folder not be made.
         PzError: PZ0811.
-        Cancelled: if told to stop before the moves.
+        Cancelled: if told to stop before the moves, or before the delivery was complete.
     """
     local = "://" not in copy.path
     with _local_files(batch):
@@ -37,6 +47,10 @@ def copy_out(batch: Batch, copy: NativeCopy, work: Work) -> DrainResult:
         written = work.count(sql)
         batch.refuse_other_count(written=written)
         work.control.raise_if_cancelled()
+        if deliverer is not None:
+            _deliver(batch, copy, work, spec, deliverer)
+            _remove(Path(copy.path))
+            return DrainResult(written, written, "native")
         with _local_files(batch):
             if local:
                 _make_durable(Path(copy.path))
@@ -54,6 +68,16 @@ def copy_out(batch: Batch, copy: NativeCopy, work: Work) -> DrainResult:
         for name in copy.removes:
             Path(name).unlink(missing_ok=True)
     return DrainResult(written, written, "native")
+
+
+def _deliver(batch: Batch, copy: NativeCopy, work: Work, spec: WriteSpec, deliverer: DeliveringSink) -> None:
+    work.also_on_cancel(deliverer.stop)
+    try:
+        with connector_faults(batch.subject, batch.node):
+            deliverer.deliver(spec, copy)
+    except ConnectorError:
+        work.control.raise_if_cancelled()  # what was told to stop says so in words of its own
+        raise
 
 
 def _make_folders(copy: NativeCopy) -> None:

@@ -13,14 +13,16 @@ import duckdb
 import pyarrow as pa
 
 from pz_core.contract.connector import Receipt, Sink, SqlWriteSession, WriteSession
-from pz_core.contract.engine import DrainResult, DrainTask, Stalls
+from pz_core.contract.engine import Delivery, DrainResult, DrainTask, Stalls
 from pz_core.contract.strategy import LoadRequest, Strategy
 from pz_core.engines.duckdb import arrow
+from pz_core.engines.duckdb.delivering import Checkpoints, checkpoints, leave_behind
 from pz_core.engines.duckdb.dialect import translate
 from pz_core.engines.duckdb.errors import counts_disagree, pipeline_error
 from pz_core.engines.duckdb.landing import connector_faults
+from pz_core.engines.duckdb.ledger import LoadLedger, session_ledger
 from pz_core.engines.duckdb.loading import Batch, ddl, fit
-from pz_core.engines.duckdb.session import Work
+from pz_core.engines.duckdb.session import Session, Work
 from pz_core.errors import PzError, Where
 
 _PROGRESS_BATCHES = 10
@@ -28,6 +30,7 @@ _HINT = "correct the pipeline that the output is loaded from"
 
 
 def stream_out(
+    engine: Session,
     sink: Sink,
     batch: Batch,
     strategy: Strategy,
@@ -42,37 +45,61 @@ def stream_out(
 
     Raises:
         ConnectorError: what the connector said; the session was aborted unless its commit had been tried.
-        PzError: PZ0804, PZ0811, PZ0324, PZ0501.
+        PzError: PZ0804, PZ0811, PZ0324, PZ0501, PZ0520 if the target has a part of the batch.
         Cancelled: if told to stop before the commit.
     """
     subject, node = batch.subject, batch.node
     with connector_faults(subject, node):
         session = sink.begin(task.write, batch.columns)
     stream = _Stream(batch, batch_bytes, work)
-    committing = False
+    points: Checkpoints | None = None
+    ended = False
     try:
         with connector_faults(subject, node):
+            points = checkpoints(engine, session, batch, task, work)
+            ledger = None if task.ledger is None else LoadLedger(task.ledger, *session_ledger(session, subject, node))
+            done = None if ledger is None else ledger.delivered_by(_existing(session))
+            if done is not None:
+                ended = True
+                session.abort()
+                return DrainResult(batch.rows() or 0, 0, "universal", delivered_by=done)
             after = _prepare(session, batch, strategy, request, task)
-            stream.into(session)
+            stream.into(session, None if points is None else points.query)
+            resumed = 0 if points is None else points.resumed
             staged_rows = batch.rows()
-            if staged_rows is not None and staged_rows != stream.rows:
-                raise counts_disagree(subject, node, staged=staged_rows, sent=stream.rows)
+            if staged_rows is not None and staged_rows != resumed + stream.rows:
+                raise counts_disagree(subject, node, staged=staged_rows, sent=resumed + stream.rows)
+            if ledger is not None:
+                ledger.write(stream.rows)
             for sql in after:
                 work.control.raise_if_cancelled()
                 _execute(session, sql)
             work.control.raise_if_cancelled()
-            committing = True
+            ended = True
             work.shield()
             receipt = session.commit()
-    except BaseException:
+    except BaseException as error:
         work.shield()
-        if not committing:
+        confirmed = None if points is None else points.broke_off(stream.handed)
+        if not ended:
             _abort_quietly(session)
+        leave_behind(error, sink, stream.handed, confirmed)
         raise
     keyed = isinstance(session, SqlWriteSession) and strategy.traits.takes_keys
     if receipt.rows != stream.rows and not keyed:
         raise counts_disagree(subject, node, staged=stream.rows, written=_taken(receipt))
-    return DrainResult(stream.rows, _taken(receipt), "universal", stream.stalls())
+    delivery = Delivery(sink.abort_semantics(), resumed_rows=resumed) if resumed else None
+    if points is not None:
+        points.done()
+    return DrainResult(
+        resumed + stream.rows, resumed + _taken(receipt), "universal", stream.stalls(), delivery=delivery
+    )
+
+
+def _existing(session: WriteSession | SqlWriteSession) -> str | None:
+    """The target's name, ``None`` if it does not exist."""
+    assert isinstance(session, SqlWriteSession)  # one with a ledger
+    return None if session.columns() is None else session.target
 
 
 def _taken(receipt: Receipt) -> int:
@@ -125,12 +152,19 @@ class _Stream:
         self._bytes = 0
         self._batches = 0
         self.rows = 0
+        self.handed = 0
 
-    def into(self, session: WriteSession | SqlWriteSession) -> None:
-        """Write every row to the session."""
-        for record in self._records():
+    def into(self, session: WriteSession | SqlWriteSession, query: str | None = None) -> None:
+        """Write every row to the session.
+
+        Args:
+            session: where to.
+            query: the rows, in the order in which they go; all of the batch in any order without it.
+        """
+        for record in self._records(query or f"SELECT * FROM {self._batch.name}"):
             self._work.control.raise_if_cancelled()
             began = time.monotonic()
+            self.handed += record.num_rows
             session.write(record)
             self._writing += time.monotonic() - began
             self.rows += record.num_rows
@@ -143,11 +177,11 @@ class _Stream:
         """The producer waits while the sink writes, the consumer while DuckDB computes."""
         return Stalls(round(self._writing * 1000), round(self._reading * 1000))
 
-    def _records(self) -> Iterator[pa.RecordBatch]:
+    def _records(self, query: str) -> Iterator[pa.RecordBatch]:
         rows = arrow.batch_rows(self._batch_bytes, len(self._batch.columns))
         began = time.monotonic()
         try:
-            reader = self._work.run(f"SELECT * FROM {self._batch.name}").to_arrow_reader(rows)
+            reader = self._work.run(query).to_arrow_reader(rows)
         except duckdb.Error as error:
             self._work.recognise(error)
             raise pipeline_error(error, self._batch.node, _HINT) from error

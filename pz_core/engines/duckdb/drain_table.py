@@ -8,11 +8,13 @@ import duckdb
 
 from pz_core.contract.connector import NativeTarget
 from pz_core.contract.engine import DrainResult, DrainTask
+from pz_core.contract.ledger import LedgerClaim
 from pz_core.contract.strategy import LoadRequest, Strategy
 from pz_core.engines.duckdb.dialect import translate
+from pz_core.engines.duckdb.ledger import LoadLedger, attached_ledger, describe
 from pz_core.engines.duckdb.loading import Batch, ddl, exchanges_content, fit, misfit, run_program
 from pz_core.engines.duckdb.session import Session, Work
-from pz_core.values import Column, quote_literal, quote_path
+from pz_core.values import quote_literal, quote_path
 
 
 def load_table(
@@ -31,18 +33,24 @@ def load_table(
 
     Raises:
         duckdb.Error: if the target refuses the load; nothing of it stays.
-        PzError: PZ0804, PZ0811, PZ0812.
+        PzError: PZ0804, PZ0811, PZ0812, PZ0520 if the target has a part of the batch.
         Cancelled: if told to stop before the commit.
     """
     name = quote_path(target.catalog, target.schema, target.table)
     staged_rows = batch.rows() or 0
     try:
         with session.alone_in(target.catalog, work), work.transaction():
-            columns = _describe(work, target)
+            columns = describe(work, target)
+            ledger = None if task.ledger is None else _ledger(target, task.ledger, batch, work)
+            done = None if ledger is None else ledger.delivered_by(None if columns is None else name)
+            if done is not None:
+                return DrainResult(staged_rows, 0, "native", delivered_by=done)
             changes, drop = fit(strategy, task.write.schema_policy, batch, columns, task.write.keys)
             request = dataclasses.replace(request, staged=batch.name, target=name, columns=changes.columns)
             if columns is None:
                 work.run(f"CREATE SCHEMA IF NOT EXISTS {quote_path(target.catalog, target.schema)}")
+            if ledger is not None:
+                ledger.write(staged_rows)
             for sql in ddl(name, changes, drop):
                 work.run(sql)
             counted = not strategy.traits.takes_keys and _counts_cheaply(work, target)
@@ -61,6 +69,10 @@ def load_table(
     return DrainResult(staged_rows, written, "native")
 
 
+def _ledger(target: NativeTarget, claim: LedgerClaim, batch: Batch, work: Work) -> LoadLedger:
+    return LoadLedger(claim, *attached_ledger(target, work, batch.subject, batch.node))
+
+
 def _counts_cheaply(work: Work, target: NativeTarget) -> bool:
     """Whether counting the target's rows costs next to nothing: DuckDB knows them of its own files."""
     return bool(
@@ -69,14 +81,3 @@ def _counts_cheaply(work: Work, target: NativeTarget) -> bool:
             f"WHERE database_name = {quote_literal(target.catalog)} AND type = 'duckdb'"
         )
     )
-
-
-def _describe(work: Work, target: NativeTarget) -> tuple[Column, ...] | None:
-    """Columns of the target, ``None`` if it does not exist; one with a default counts as nullable."""
-    rows = work.run(
-        "SELECT column_name, data_type, is_nullable OR column_default IS NOT NULL FROM duckdb_columns() "
-        f"WHERE database_name = {quote_literal(target.catalog)} "
-        f"AND lower(schema_name) = lower({quote_literal(target.schema)}) "
-        f"AND lower(table_name) = lower({quote_literal(target.table)}) ORDER BY column_index"
-    ).fetchall()
-    return tuple(Column(r[0], r[1], bool(r[2])) for r in rows) or None

@@ -17,6 +17,7 @@ from pz_core.contract.engine import (
     MaterialiseResult,
     MaterialiseTask,
 )
+from pz_core.contract.ledger import LedgerState
 from pz_core.engines.duckdb.checks import check
 from pz_core.engines.duckdb.drain import drain
 from pz_core.engines.duckdb.land import land
@@ -86,6 +87,19 @@ class DuckDBEngine:
         """
         with self._session.task(control) as work:
             return drain(self._session, self._host, self._settings.batch_bytes, task, work)
+
+    def open_ledger(self, task: DrainTask, control: Control) -> LedgerState:
+        """Make the ledger of a task's target if there is none, and read what it says of the task's output.
+
+        Raises:
+            ConnectorError: with ``transient`` set if a later attempt may succeed.
+            PzError: PZ0324 if the target has no place for it, PZ0311.
+            Cancelled: if told to stop.
+        """
+        from pz_core.engines.duckdb.ledger import open_ledger
+
+        with self._session.task(control) as work:
+            return open_ledger(self._session, self._host, task, work)
 
     def close(self) -> None:
         """Stop what still runs and release the file."""

@@ -18,7 +18,11 @@ from pz_core.values.duckdb_text import before_echo, clean_message, without_value
 _PASSING_STATUS = re.compile(r"\bHTTP (?:500|502|503|504|408|429)\b")
 _FINAL_STATUS = re.compile(r"\bHTTP 4\d\d\b")
 _PASSING_PHRASE = re.compile(
-    r"connection (?:refused|reset|error|timed out)|could not establish connection|timed out|\btimeout\b", re.IGNORECASE
+    r"connection (?:refused|reset|error|timed out)|could not establish connection|timed out|\btimeout\b"
+    # What the extension httpfs says where no answer came, or half of one.
+    r"|(?:could not|couldn't) connect to server|receiving data from the peer|sending data to the peer"
+    r"|server returned nothing|transferred a partial file",
+    re.IGNORECASE,
 )
 #: Two loads of one target that met; the one that lost can be done again.
 _CONFLICT = re.compile(r"(?:write-write conflict|Conflict on (?:update|tuple deletion))", re.IGNORECASE)

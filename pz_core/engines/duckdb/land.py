@@ -21,10 +21,11 @@ from pz_core.contract.connector import (
 )
 from pz_core.contract.engine import Host, LandResult, LandTask
 from pz_core.contract.refusals import is_trip
+from pz_core.engines.duckdb.choices import choices
 from pz_core.engines.duckdb.cursor import find_cursor, trim
 from pz_core.engines.duckdb.errors import edge_error, is_transient
 from pz_core.engines.duckdb.hints import with_fitting_hints
-from pz_core.engines.duckdb.landing import account, connector_faults, subject_of
+from pz_core.engines.duckdb.landing import account, connector_faults, stoppable, subject_of
 from pz_core.engines.duckdb.reuse import reuse
 from pz_core.engines.duckdb.session import Session, Work, staged
 from pz_core.errors import PzError, PzErrors, Where
@@ -44,19 +45,24 @@ def land(session: Session, host: Host, batch_bytes: int, task: LandTask, work: W
     subject, node = subject_of(task), task.node.name
     with connector_faults(subject, node):
         source = host.connector(task.connection).open_source()
+    stoppable(source, work)
+    planned = task.read.hints
     with contextlib.ExitStack() as ends:
         closing = ends.enter_context(_closing(source, subject, node))
         with connector_faults(subject, node):
             task = with_fitting_hints(session, source, task, work, subject)
+        scan: NativeScan | None = None
         if task.tier == "native":
             with connector_faults(subject, node):
                 scan = resolved_scan(source, task.read)
-            if scan is not None:
-                return _native(session, source, task, work, scan)
-        # Arrow is loaded where batches move, and nowhere else: it takes longer to load than a small entity to land.
-        from pz_core.engines.duckdb.land_stream import land_batches
+        if scan is not None:
+            made = _native(session, source, task, work, scan)
+        else:
+            # Arrow is loaded where batches move, and nowhere else: it takes longer to load than a small entity to land.
+            from pz_core.engines.duckdb.land_stream import land_batches
 
-        return land_batches(source, closing, batch_bytes, task, work)
+            made = land_batches(session, host, source, closing, batch_bytes, task, work)
+        return dataclasses.replace(made, choices=choices(planned, task, made))
 
 
 @contextlib.contextmanager
@@ -124,7 +130,8 @@ def _scanned(task: LandTask, work: Work, scan: NativeScan) -> LandResult:
         trimmed = trim(work, target, columns, task, subject)
         account(work, target, read, trimmed, subject, node)
         found = find_cursor(work, target, columns, task, subject)
-    return LandResult(read, read - trimmed, columns, trimmed, "native", cursor=found)
+    chosen = {} if scan.choice is None else {"access": scan.choice}
+    return LandResult(read, read - trimmed, columns, trimmed, "native", cursor=found, choices=chosen)
 
 
 def _refuse_rejects(work: Work, sql: str, subject: str, node: str) -> None:

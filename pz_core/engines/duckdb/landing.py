@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import duckdb
 
+from pz_core.contract.connector import Interruptible
 from pz_core.contract.engine import Cancelled, LandTask
 from pz_core.engines.duckdb.channel import Stopped
 from pz_core.engines.duckdb.errors import counts_disagree, foreign_error
@@ -28,6 +29,12 @@ def connector_faults(subject: str, node: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise foreign_error(error, subject, node) from error
+
+
+def stoppable(opened: object, work: Work) -> None:
+    """Have a source or a sink stopped with the task, if it can be."""
+    if isinstance(opened, Interruptible):
+        work.also_on_cancel(opened.interrupt)
 
 
 def account(work: Work, target: str, read: int, trimmed: int, subject: str, node: str) -> None:

@@ -13,6 +13,7 @@ from pz_core.engines.duckdb.errors import counts_disagree
 from pz_core.engines.duckdb.session import Work
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, quote_identifier
+from pz_core.values.duckdb_inserts import UNORDERED
 
 _SETTLED = quote_identifier("pz_settled")
 _COUNTED = {duckdb.StatementType.INSERT, duckdb.StatementType.UPDATE, duckdb.StatementType.MERGE_INTO}
@@ -106,9 +107,7 @@ def run_program(work: Work, program: Sequence[str]) -> int:
     """Run a strategy's statements on DuckDB, and say how many rows they inserted, updated or merged."""
     kinds = [{s.type for s in work.cursor.extract_statements(sql)} for sql in program]
     if sum(duckdb.StatementType.INSERT in kind for kind in kinds) > 1:
-        # DuckDB 1.5.5 loses rows where an INSERT whose source turned out to be empty is followed, in one transaction,
-        # by one that fills a row group, as long as it keeps them in order. Nobody may rely on the order of a table.
-        work.run("SET SESSION preserve_insertion_order = false")
+        work.run(UNORDERED)
     rows = 0
     for kind, sql in zip(kinds, program, strict=True):
         row = work.run(sql).fetchone()

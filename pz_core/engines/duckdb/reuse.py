@@ -36,7 +36,7 @@ def reuse(task: LandTask, wanted: Reuse, work: Work) -> LandResult:
         raise NotReusable("its staging file is gone")
     subject, target = f"{task.connection}.{task.read.entity}", staged(task.relation)
     try:
-        with _attached(work, wanted, task.node.id) as catalog, work.transaction():
+        with attached(work, wanted.staging_path, task.node.id) as catalog, work.transaction():
             work.run(f"CREATE OR REPLACE TABLE {target} AS FROM {quote_path(catalog, SCHEMA, wanted.relation)}")
             found = work.count(f"SELECT count(*) FROM {target}")
             if found != wanted.rows:
@@ -53,10 +53,10 @@ def reuse(task: LandTask, wanted: Reuse, work: Work) -> LandResult:
 
 
 @contextlib.contextmanager
-def _attached(work: Work, wanted: Reuse, node_id: str) -> Iterator[str]:
+def attached(work: Work, path: str, node_id: str) -> Iterator[str]:
     """The earlier file under a name of this node's own, since several nodes may copy out of one file at once."""
     catalog = f"pz_earlier_{hashlib.sha256(node_id.encode()).hexdigest()[:16]}"
-    work.run(f"ATTACH {quote_literal(wanted.staging_path)} AS {quote_identifier(catalog)} (READ_ONLY)")
+    work.run(f"ATTACH {quote_literal(path)} AS {quote_identifier(catalog)} (READ_ONLY)")
     try:
         yield catalog
     finally:

@@ -1,0 +1,157 @@
+"""What the server says of a table or a query: columns with the types behind their domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pz_core.contract.connector import ConnectorError
+from pz_postgres.control import ask, statement_error
+from pz_postgres.names import TableName
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+@dataclass(frozen=True, slots=True)
+class PgColumn:
+    """A column.
+
+    Args:
+        name: as PostgreSQL keeps it.
+        shown: its type as PostgreSQL spells it.
+        base: name of the type behind any domain; of an array the type of its elements.
+        modifier: the type's modifier, -1 for none.
+        array: whether it is an array of ``base``.
+        kind: ``b`` base, ``e`` enum, ``c`` composite, ``r`` range, ``m`` multirange.
+        system: whether the type is PostgreSQL's own.
+        domain: whether a domain lies between.
+        deterministic: whether equal texts are the same bytes.
+        needed: whether it takes no NULL and has no default.
+        generated: whether its value cannot be given.
+    """
+
+    name: str
+    shown: str
+    base: str
+    modifier: int = -1
+    array: bool = False
+    kind: str = "b"
+    system: bool = True
+    domain: bool = False
+    deterministic: bool = True
+    needed: bool = False
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PgTable:
+    """A table or a view as a load meets it.
+
+    Args:
+        columns: in order.
+        plain: whether rows can be copied straight into it, with every row that is sent stored or refused.
+        version: of the server, such as 160002.
+    """
+
+    columns: tuple[PgColumn, ...]
+    plain: bool
+    version: int
+
+
+_TABLE = """
+SELECT a.attname::text, a.atttypid::int8, a.atttypmod, coalesce(l.collisdeterministic, true),
+       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '',
+       c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (
+         SELECT FROM pg_catalog.pg_trigger t
+         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3)
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
+WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+ORDER BY a.attnum
+"""
+
+_TYPES = """
+WITH RECURSIVE d AS (
+  SELECT u.o AS given, u.m AS given_mod, u.o AS oid, u.m AS typmod, false AS domain
+  FROM unnest(%s::pg_catalog.oid[], %s::pg_catalog.int4[]) AS u(o, m)
+  UNION ALL
+  SELECT d.given, d.given_mod, t.typbasetype, CASE WHEN d.typmod = -1 THEN t.typtypmod ELSE d.typmod END, true
+  FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid WHERE t.typtype = 'd')
+SELECT d.given::int8, d.given_mod, pg_catalog.format_type(d.given, d.given_mod), d.typmod, d.domain,
+       t.typcategory = 'A' AND t.typelem <> 0 AND t.typlen = -1, coalesce(e.typname, t.typname)::text,
+       coalesce(e.typtype, t.typtype)::text, n.nspname = 'pg_catalog'
+FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid
+LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' AND t.typlen = -1
+JOIN pg_catalog.pg_namespace n ON n.oid = coalesce(e.typnamespace, t.typnamespace)
+WHERE t.typtype <> 'd'
+"""
+
+
+def describe_table(connection: psycopg.Connection[Any], name: TableName, subject: str) -> PgTable | None:
+    """A table as the catalog has it; ``None`` if there is none of that name."""
+    rows = ask(connection, _TABLE, (name.schema, name.table), subject)
+    if not rows:
+        return None
+    types = _types(connection, [(int(r[1]), int(r[2])) for r in rows], subject)
+    columns = tuple(
+        _column(r[0], types[int(r[1]), int(r[2])], deterministic=r[3], needed=r[4], generated=r[5]) for r in rows
+    )
+    _refuse_twins([c.name for c in columns], subject)
+    return PgTable(columns, all(r[6] for r in rows), connection.info.server_version)
+
+
+def describe_query(connection: psycopg.Connection[Any], query: str, subject: str) -> PgTable:
+    """The columns of a query, which is prepared and not run."""
+    import psycopg
+
+    try:
+        cursor = connection.execute(f"SELECT * FROM ({query}\n) AS pz_rows LIMIT 0".encode())
+    except psycopg.Error as error:
+        raise statement_error(error, subject) from error
+    found = [(c.name, int(c.type_code), c._fmod) for c in cursor.description or ()]  # noqa: SLF001
+    _refuse_twins([name for name, _, _ in found], subject)
+    types = _types(connection, [(oid, modifier) for _, oid, modifier in found], subject)
+    columns = tuple(_column(name, types[oid, modifier]) for name, oid, modifier in found)
+    return PgTable(columns, False, connection.info.server_version)
+
+
+def _types(
+    connection: psycopg.Connection[Any], wanted: Sequence[tuple[int, int]], subject: str
+) -> dict[tuple[int, int], tuple[Any, ...]]:
+    unique = sorted(set(wanted))
+    rows = ask(connection, _TYPES, ([o for o, _ in unique], [m for _, m in unique]), subject)
+    return {(int(r[0]), int(r[1])): r for r in rows}
+
+
+def _column(
+    name: str, found: tuple[Any, ...], *, deterministic: bool = True, needed: bool = False, generated: bool = False
+) -> PgColumn:
+    return PgColumn(
+        name=name,
+        shown=str(found[2]),
+        base=str(found[6]),
+        modifier=int(found[3]),
+        array=bool(found[5]),
+        kind=str(found[7]),
+        system=bool(found[8]),
+        domain=bool(found[4]),
+        deterministic=bool(deterministic),
+        needed=bool(needed),
+        generated=bool(generated),
+    )
+
+
+def _refuse_twins(names: Sequence[str], subject: str) -> None:
+    """PostgreSQL tells ``a`` and ``A`` apart, and DuckDB does not."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other is not name:
+            raise ConnectorError(
+                f"{subject}: columns '{other}' and '{name}' have one name, case aside",
+                hint="read them with a query: that gives each a name of its own",
+            )

@@ -1,0 +1,106 @@
+"""A DuckDB of the connector's own, for reads and writes in record batches: the same SQL as in the engine's."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pz_core.contract.connector import ConnectorError, Setup
+from pz_core.contract.refusals import read_refusal
+from pz_core.values.duckdb_text import clean_message
+from pz_postgres.control import hint_for, without_quoted_values
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LOST = re.compile(
+    r"server closed the connection|connection to server|terminating connection|could not (?:send|receive)|"
+    r"connection (?:reset|refused|timed out|not open)|no connection to the server|SSL (?:SYSCALL|connection)|broken pipe|"
+    r"Unable to connect|lost synchronization|bad connection",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(
+    r"deadlock detected|could not serialize|lock timeout|canceling statement due to|too many (?:clients|connections)|"
+    r"remaining connection slots|duplicate key value",
+    re.IGNORECASE,
+)
+_DATA = re.compile(r"value too long|out of range|invalid input|invalid byte|overflow|violates|duplicate key", re.I)
+_SERVER = re.compile(r"(?:ERROR|FATAL|PANIC):\s+(.*)")
+
+
+def open_database(setup: Sequence[Setup], subject: str) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB in which ``setup`` has run.
+
+    Raises:
+        ConnectorError: PZ0311, or what kept it from connecting.
+    """
+    import duckdb
+
+    made = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "arrow_lossless_conversion": "true",
+        },
+    )
+    try:
+        made.execute("SET GLOBAL TimeZone = 'UTC'")
+        for step in setup:
+            try:
+                made.execute(step.sql)
+            except duckdb.Error as error:
+                raise _setup_error(error, step, subject) from None
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _setup_error(error: Exception, step: Setup, subject: str) -> ConnectorError:
+    lost = bool(_LOST.search(str(error)))
+    return ConnectorError(
+        f"{subject}: setting up ({step.kind}) failed with {type(error).__name__}",
+        code="PZ0501" if lost else "PZ0311",
+        transient=lost,
+        hint="check the connection with pz validate --connect",
+    )
+
+
+def bulk_error(error: Exception, subject: str) -> ConnectorError:
+    """What DuckDB or the server behind it met while rows moved; no value of the data stands in it."""
+    text = str(error)
+    refused = read_refusal(text)
+    if refused is not None:
+        refused.message = f"{subject}: {refused.message}"
+        return refused
+    found = _SERVER.search(text)
+    lost = bool(_LOST.search(text))
+    if found:
+        told = without_quoted_values(found[1].strip(), "22000" if _DATA.search(found[1]) else "00000")
+    else:
+        told = "the connection to the server was lost" if lost else _own_words(text)
+    return ConnectorError(
+        f"{subject}: {told}",
+        transient=lost or bool(_AGAIN.search(text)),
+        hint=hint_for("08006" if lost else "00000"),
+        cause=error,
+    )
+
+
+def _own_words(text: str) -> str:
+    message = clean_message(text)
+    return re.sub(r"'[^']*'|\"[^\"]*\"", "", message)[:300] or "DuckDB failed"
+
+
+@contextlib.contextmanager
+def faults(subject: str):  # type: ignore[no-untyped-def]
+    """Turn DuckDB's errors into the connector's."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise bulk_error(error, subject) from error

@@ -1,0 +1,184 @@
+"""The options of a connection, and how libpq is told of them: for psycopg, and for DuckDB's extension."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pz_core.contract.connector import ConnectionConfig, ConnectorError, Setup
+from pz_core.contract.secrets import Secret, reveal
+from pz_core.values import quote_identifier, quote_literal
+
+_EXTENSION = "duckdb_extension_postgres_scanner"
+#: What every session of pz has: text forms that any session reads back, and instants in UTC.
+SESSION = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO,YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+}
+_IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 30, 10, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A connection of a project.
+
+    Args:
+        name: its key in ``connections.yml``.
+        host, port, database, user: of the server.
+        password: wrapped until a driver needs it.
+        ssl: libpq's TLS parameters, ``sslmode`` first.
+        connect_timeout: seconds to wait for a connection.
+        command_timeout: seconds to wait for a lock or for the answer to a look at the catalog; 0 is no limit.
+    """
+
+    name: str
+    host: str
+    port: int
+    database: str
+    user: str | None
+    password: Secret | None = field(repr=False)
+    ssl: tuple[tuple[str, str], ...] = ()
+    connect_timeout: int = 15
+    command_timeout: int = 30
+
+    @classmethod
+    def of(cls, config: ConnectionConfig) -> Settings:
+        """From a connection, whose options have been checked."""
+
+        def text(key: str) -> str | None:
+            given = config.options.get(key)
+            return None if given is None else reveal(given) if isinstance(given, Secret) else str(given)
+
+        def number(key: str, default: int) -> int:
+            try:
+                return int(text(key) or default) if text(key) != "0" else 0
+            except ValueError:
+                return default
+
+        ssl = [("sslmode", text("ssl_mode"))]
+        base = Path(config.base_dir)
+        for option, parameter in (("ssl_root_cert", "sslrootcert"), ("ssl_cert", "sslcert"), ("ssl_key", "sslkey")):
+            path = text(option)
+            ssl.append((parameter, path if path in (None, "system") else str(base / str(path))))
+        password = text("password")
+        return cls(
+            config.name,
+            text("host") or "",
+            number("port", 5432),
+            text("database") or "",
+            text("user"),
+            None if password is None else Secret(password),
+            tuple((parameter, value) for parameter, value in ssl if value is not None),
+            number("connect_timeout_seconds", 15),
+            number("command_timeout_seconds", 30),
+        )
+
+    @property
+    def shown(self) -> str:
+        """The place for messages."""
+        return f"{self.host}:{self.port}, database {self.database}"
+
+    @property
+    def place(self) -> str:
+        """The database, spelled one way."""
+        return f"postgres:{self.host.lower()}:{self.port}:{self.database}"
+
+    def parameters(self) -> dict[str, str]:
+        """libpq's parameters but for the ones that a DuckDB secret holds."""
+        wait = self.command_timeout * 1000
+        options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {})}
+        made = {
+            **dict(self.ssl),
+            "connect_timeout": str(self.connect_timeout),
+            "client_encoding": "UTF8",
+            "application_name": "pz",
+            "keepalives_idle": str(_IDLE_SECONDS),
+            "keepalives_interval": str(_PROBE_SECONDS),
+            "keepalives_count": str(_PROBES),
+            "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
+        }
+        if self.command_timeout:
+            made["tcp_user_timeout"] = str(max(wait, (_IDLE_SECONDS + _PROBE_SECONDS * _PROBES) * 1000))
+        return made
+
+    def login(self) -> dict[str, str | int]:
+        """libpq's parameters of the place and the user, the password among them."""
+        made: dict[str, str | int] = {"host": self.host, "port": self.port, "dbname": self.database}
+        if self.user is not None:
+            made["user"] = self.user
+        if self.password is not None:
+            made["password"] = reveal(self.password)
+        return made
+
+    # --- for DuckDB ----------------------------------------------------------------------------------------------
+
+    def setup(self, alias: str, *, write: bool = False) -> tuple[Setup, ...]:
+        """Statements that attach the database to a DuckDB.
+
+        A load waits for other loads of its table, so it must see what they have committed when its turn comes: it
+        reads what is committed. A read sees the state of one moment.
+
+        Args:
+            alias: unquoted name of the attached database.
+            write: whether it is for a load.
+
+        Raises:
+            ConnectorError: PZ0311 if the extension's package is not installed.
+        """
+        secret = f"pz_postgres_{_plain(self.name)}_{_digest(repr((self.name, self.place, self.user)))}"
+        keys = {"host": "HOST", "port": "PORT", "dbname": "DATABASE", "user": "USER", "password": "PASSWORD"}
+        given = ", ".join(f"{keys[key]} {quote_literal(str(value))}" for key, value in self.login().items())
+        conninfo = " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters().items())
+        mode = "ISOLATION_LEVEL 'READ COMMITTED'" if write else "READ_ONLY, ISOLATION_LEVEL 'REPEATABLE READ'"
+        return (
+            Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension"),
+            Setup(f"CREATE TEMPORARY SECRET IF NOT EXISTS {quote_identifier(secret)} (TYPE postgres, {given})", "secret"),
+            Setup(
+                f"ATTACH IF NOT EXISTS {quote_literal(conninfo)} AS {quote_identifier(alias)} "
+                f"(TYPE postgres, SECRET {quote_identifier(secret)}, {mode})",
+                "attach",
+            ),
+        )
+
+    def alias(self, purpose: str) -> str:
+        """A name in the engine's DuckDB, one a connection and purpose."""
+        return f"pz_pg_{_plain(self.name)}_{_digest(repr((self.name, purpose)))}"
+
+
+def extension_file() -> Path:
+    """The extension's file in its package, for the DuckDB that is installed.
+
+    Raises:
+        ConnectorError: PZ0311 if it is not there.
+    """
+    import duckdb
+
+    version = duckdb.__version__
+    found = importlib.util.find_spec(_EXTENSION)
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        path = Path(folder) / "extensions" / f"v{version}" / "postgres_scanner.duckdb_extension"
+        if path.is_file():
+            return path
+    raise ConnectorError(
+        f"DuckDB's postgres extension for version {version} is not installed",
+        code="PZ0311",
+        hint=f"pip install duckdb-extension-postgres-scanner=={version}",
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)[:40]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _conninfo(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

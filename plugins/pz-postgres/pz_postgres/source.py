@@ -1,0 +1,203 @@
+"""Reading a table or a query: by the engine's DuckDB, or in record batches through one of our own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadHints, ReadShape, ReadSpec
+from pz_core.values import Column, quote_literal
+from pz_postgres.catalog import PgTable, describe_query, describe_table
+from pz_postgres.control import connect, connected
+from pz_postgres.filters import bounds_of, pushed
+from pz_postgres.local import faults, open_database
+from pz_postgres.names import TableName
+from pz_postgres.partitions import condition_of, partitions_of
+from pz_postgres.reading import Rule, rules_of, scan
+from pz_postgres.settings import Settings
+
+if TYPE_CHECKING:
+    import duckdb
+    import psycopg
+    import pyarrow as pa
+
+
+class TableSource:
+    """Tables and queries of one database, open for one attempt."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._alias = settings.alias("read")
+        self._known: dict[tuple[str, str | None], PgTable] = {}
+        self._lock = threading.Lock()
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._cursors: set[duckdb.DuckDBPyConnection] = set()
+        self._snapshot: psycopg.Connection[Any] | None = None
+
+    def natural_shape(self, spec: ReadSpec) -> ReadShape:
+        """Always all there is."""
+        return "full"
+
+    def schema(self, spec: ReadSpec) -> tuple[Column, ...]:
+        """Columns that the read yields."""
+        return tuple(Column(r.name, r.type) for r in self._rules(spec))
+
+    def native_scan(self, spec: ReadSpec) -> NativeScan | None:
+        """That DuckDB's extension reads; a read in partitions has none, since each asks for its own rows."""
+        if _parts(spec) > 1:
+            return None
+        return NativeScan("SELECT NULL", "the postgres extension, exact types in binary form and others as text")
+
+    def resolve_scan(self, spec: ReadSpec) -> NativeScan | None:
+        """The scan of what is there now.
+
+        Raises:
+            ConnectorError: PZ0353 for a declared column that is not there, or why it cannot be read.
+        """
+        if _parts(spec) > 1:
+            return None
+        planned = self.native_scan(spec)
+        assert planned is not None
+        return replace(planned, query=self._select(spec), setup=self._settings.setup(self._alias))
+
+    def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
+        """One, or as many as ``partitions`` says, cut by ``partition_column``; all see one moment.
+
+        Raises:
+            ConnectorError: PZ0353 if the column cannot cut the rows.
+        """
+        count = _parts(spec)
+        if count < 2:
+            return (Partition(),)
+        subject, table = self._subject(spec), self._table(spec)
+        held = self._snapshot = connect(self._settings)
+        with faults(subject):
+            relation = self._relation(spec)
+        return partitions_of(held, table, relation, spec, count, subject)
+
+    def read(self, spec: ReadSpec, partition: Partition, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one part.
+
+        Raises:
+            ConnectorError: what the server met; transient where the connection was lost.
+        """
+        import duckdb
+
+        subject = self._subject(spec)
+        query = self._select(spec, condition_of(partition, self._table(spec)))
+        cursor = self._cursor(subject)
+        empty = True
+        try:
+            with faults(subject):
+                if partition.payload.get("snapshot"):
+                    cursor.execute("BEGIN TRANSACTION")
+                    adopt = f"SET TRANSACTION SNAPSHOT {quote_literal(str(partition.payload['snapshot']))}"
+                    cursor.execute(f"CALL postgres_execute({quote_literal(self._alias)}, {quote_literal(adopt)})")
+                reader = cursor.execute(query).to_arrow_reader(batch_rows)
+                while True:
+                    try:
+                        batch = reader.read_next_batch()
+                    except StopIteration:
+                        break
+                    except OSError as error:  # Arrow's name for whatever DuckDB raises while it streams
+                        raise duckdb.Error(str(error)) from error
+                    empty = False
+                    yield batch
+            if empty:
+                import pyarrow as pa
+
+                yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+        finally:
+            self._release(cursor)
+
+    def close(self) -> None:
+        """Stop what runs and release everything."""
+        with self._lock:
+            database, self._database = self._database, None
+            cursors, self._cursors = tuple(self._cursors), set()
+            snapshot, self._snapshot = self._snapshot, None
+        for cursor in cursors:
+            with contextlib.suppress(Exception):
+                cursor.interrupt()
+        if database is not None:
+            database.close()
+        if snapshot is not None:
+            with contextlib.suppress(Exception):
+                snapshot.close()
+
+    # --- what is read ----------------------------------------------------------------------------------------------
+
+    def _subject(self, spec: ReadSpec) -> str:
+        return f"{self._settings.name}.{spec.entity}"
+
+    def _table(self, spec: ReadSpec) -> PgTable:
+        query = query_of(spec)
+        key = (spec.entity, query)
+        if key not in self._known:
+            subject = self._subject(spec)
+            with connected(self._settings) as connection:
+                if query is not None:
+                    found: PgTable | None = describe_query(connection, query, subject)
+                else:
+                    found = describe_table(connection, TableName.of(spec.entity, subject), subject)
+            if found is None:
+                raise ConnectorError(
+                    f"{subject}: there is no such table or view in {self._settings.shown}",
+                    hint="check the name (it keeps its case) and the schema, which is public if none is named",
+                )
+            self._known[key] = found
+        return self._known[key]
+
+    def _rules(self, spec: ReadSpec) -> tuple[Rule, ...]:
+        table = self._table(spec)
+        return rules_of(table.columns, table.version, spec.columns, self._subject(spec))
+
+    def _relation(self, spec: ReadSpec) -> str:
+        query = query_of(spec)
+        return f"({query}\n)" if query is not None else TableName.of(spec.entity, self._subject(spec)).quoted
+
+    def _select(self, spec: ReadSpec, condition: str | None = None) -> str:
+        rules, table = self._rules(spec), self._table(spec)
+        hints = spec.hints if query_of(spec) is None and spec.columns is None else ReadHints()
+        if hints.columns is not None:
+            wanted = set(hints.columns)
+            rules = tuple(r for r in rules if r.name in wanted) or rules[:1]
+        conditions = [*pushed(hints.predicate, table.columns)]
+        if query_of(spec) is None:
+            conditions += [c for c in (bounds_of(spec.bounds, table.columns),) if c is not None]
+        conditions += [condition] if condition else []
+        if not rules:
+            raise ConnectorError(f"{self._subject(spec)}: it has no columns", hint="read another table")
+        return scan(rules, self._relation(spec), conditions, self._alias)
+
+    # --- a DuckDB of our own ---------------------------------------------------------------------------------------
+
+    def _cursor(self, subject: str) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            if self._database is None:
+                self._database = open_database(self._settings.setup(self._alias), subject)
+            cursor = self._database.cursor()
+            self._cursors.add(cursor)
+            return cursor
+
+    def _release(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        with self._lock:
+            self._cursors.discard(cursor)
+        with contextlib.suppress(Exception):
+            cursor.close()
+
+
+def query_of(spec: ReadSpec) -> str | None:
+    """The query of a read, without the semicolon that ends it."""
+    given = spec.options.get("query")
+    return None if given is None else str(given).strip().removesuffix(";")
+
+
+def _parts(spec: ReadSpec) -> int:
+    given = spec.options.get("partitions")
+    return int(given) if isinstance(given, (int, float, str)) and spec.options.get("partition_column") else 1
+
+

@@ -1,0 +1,100 @@
+"""DuckDB's own way to S3: the extension from its pinned package, a secret, and addresses that it reads right.
+
+Secrets belong to a whole DuckDB, and it chooses among them by how an address begins. Two connections may well lead to
+buckets of one name, with other keys or in other stores; each gets a way of writing the address of its own, of which
+DuckDB knows three.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+
+from pz_core.contract.connector import ConnectorError, Setup
+from pz_core.contract.secrets import reveal
+from pz_core.values import quote_identifier, quote_literal
+from pz_s3.client import Client
+from pz_s3.places import Place
+
+_SCHEMES = ("s3", "s3a", "s3n")
+_lock = threading.Lock()
+_claims: dict[tuple[str, str], list[str]] = {}
+
+
+def scheme(client: Client, bucket: str) -> str | None:
+    """How this connection writes the addresses of a bucket, ``None`` if three others of the project have them all."""
+    settings = client.settings
+    with _lock:
+        names = _claims.setdefault((settings.base_dir, bucket), [])
+        if settings.name not in names:
+            if len(names) >= len(_SCHEMES):
+                return None
+            names.append(settings.name)
+        return _SCHEMES[names.index(settings.name)]
+
+
+def address(scheme_word: str, place: Place) -> str:
+    """A place as DuckDB opens it."""
+    return f"{scheme_word}://{place.bucket}/{place.key}"
+
+
+def reads_exactly(key: str) -> bool:
+    """Whether DuckDB opens a key by its exact name: a question mark begins options, and some stores fold the rest."""
+    parts = key.split("/")
+    odd = any(character in "?\\" or not character.isprintable() for character in key)
+    return not odd and all(part not in ("", ".", "..") for part in parts)
+
+
+def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
+    """What a DuckDB needs to read a bucket.
+
+    Raises:
+        ConnectorError: PZ0311 if the extension's package is not there.
+        botocore.exceptions.BotoCoreError: if there are no credentials.
+    """
+    settings, keys = client.settings, client.keys()
+    name = f"pz_s3_{_digest(settings.name)}_{_digest(bucket)}"
+    parts = {
+        "TYPE": "s3",
+        "PROVIDER": "config",
+        "SCOPE": quote_literal(f"{scheme_word}://{bucket}/"),
+        "REGION": quote_literal(client.region()),
+        "URL_STYLE": quote_literal(settings.style),
+        "USE_SSL": str(settings.tls).lower(),
+    }
+    if keys is not None:
+        parts["KEY_ID"] = quote_literal(reveal(keys.access))
+        parts["SECRET"] = quote_literal(reveal(keys.secret))
+        if keys.token is not None:
+            parts["SESSION_TOKEN"] = quote_literal(reveal(keys.token))
+    if settings.endpoint is not None:
+        parts["ENDPOINT"] = quote_literal(settings.endpoint)
+    listed = ", ".join(f"{word} {value}" for word, value in parts.items())
+    return (
+        Setup(f"LOAD {quote_literal(str(_extension()))}", "extension"),
+        Setup(f"CREATE OR REPLACE TEMPORARY SECRET {quote_identifier(name)} ({listed})", "secret"),
+    )
+
+
+def _extension() -> Path:
+    """The extension's file in its package, which is pinned to DuckDB's version; nothing is ever downloaded."""
+    import importlib.util
+
+    import duckdb
+
+    spec = importlib.util.find_spec("duckdb_extension_httpfs")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    for folder in folders:
+        path = Path(folder) / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
+        if path.is_file():
+            return path
+    raise ConnectorError(
+        f"DuckDB {duckdb.__version__} needs its extension httpfs, and no installed package has it",
+        code="PZ0311",
+        hint=f"install duckdb-extension-httpfs=={duckdb.__version__}, or set engine.force_universal: true",
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

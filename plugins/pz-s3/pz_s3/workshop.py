@@ -1,0 +1,99 @@
+"""Folders for files on their way: below the project's ``.pz/tmp``, one an attempt, cleared when their process is gone.
+
+Beside a file that is being uploaded in parts stands a note of the upload, so that whoever clears up after a killed
+process also discards its parts, which S3 keeps (and charges for) but shows to no reader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pz_s3.settings import Settings
+
+_HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"
+_NOTES = "*.upload.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A multipart upload that somebody began."""
+
+    bucket: str
+    key: str
+    id: str
+
+
+def new_folder(settings: Settings) -> Path:
+    """An empty folder of this process for one attempt of one connection; the caller removes it.
+
+    Raises:
+        OSError: if it cannot be made.
+    """
+    base = _base(settings)
+    base.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{_stem(settings)}-{_HOST}.{os.getpid()}-", dir=base))
+
+
+def planned_folder(settings: Settings) -> Path:
+    """How :func:`new_folder` would name it, for a plan."""
+    return _base(settings) / _stem(settings)
+
+
+def note(folder: Path, upload: Upload) -> None:
+    """Remember an upload in the folder of its attempt."""
+    made = folder / f"{zlib.crc32(upload.id.encode()):08x}.upload.json"
+    made.write_text(json.dumps({"bucket": upload.bucket, "key": upload.key, "id": upload.id}), encoding="utf-8")
+
+
+def abandoned(settings: Settings) -> Iterator[tuple[Path, tuple[Upload, ...]]]:
+    """Folders of this connection whose process is gone from this machine, each with the uploads noted in it."""
+    shape = re.compile(rf"{re.escape(_stem(settings))}-{_HOST}\.(\d+)-.+")
+    try:
+        entries = sorted(_base(settings).iterdir())
+    except OSError:
+        return
+    for path in entries:
+        match = shape.fullmatch(path.name)
+        if match and not _alive(int(match[1])) and path.is_dir() and not path.is_symlink():
+            yield path, tuple(_uploads(path))
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all in it; what cannot be removed is left to the next attempt."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _uploads(folder: Path) -> Iterator[Upload]:
+    for path in folder.glob(_NOTES):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(path.read_text(encoding="utf-8"))
+            yield Upload(str(found["bucket"]), str(found["key"]), str(found["id"]))
+
+
+def _base(settings: Settings) -> Path:
+    return Path(os.path.abspath(settings.base_dir)) / ".pz" / "tmp"  # noqa: PTH100 - resolve() would follow links
+
+
+def _stem(settings: Settings) -> str:
+    return f"s3-{hashlib.sha256(settings.name.encode()).hexdigest()[:10]}"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
