@@ -6,6 +6,7 @@ Usage: run.py [--rows N ...] [--runs N] [--only NAME ...]
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
 import platform
@@ -18,7 +19,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
 import lock_check
 
 HERE = Path(__file__).resolve().parent
@@ -52,6 +52,24 @@ def timed(command: list[str], cwd: Path) -> Reading:
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(command)} exited {process.returncode}\n{errors.decode(errors='replace')}")
     return Reading(wall, usage.ru_maxrss / 1024)
+
+
+def in_duckdb(*statements: str) -> list[list[object]]:
+    """Answers of some statements, asked in a process of their own.
+
+    The kernel counts the memory of a process from before it became another program, so this one must stay small.
+    """
+    program = (
+        "import duckdb, json, sys\n"
+        "con = duckdb.connect()\n"
+        "con.execute('set enable_progress_bar = false')\n"
+        "made = [con.execute(s).fetchall() for s in json.load(sys.stdin)]\n"
+        "json.dump([[list(map(str, row)) for row in rows] for rows in made], sys.stdout)"
+    )
+    done = subprocess.run(
+        [PYTHON, "-c", program], input=json.dumps(statements), capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -139,11 +157,10 @@ def result(ours: list[Reading], theirs: list[Reading]) -> dict[str, float]:
 
 def prove_equal(root: Path, pair: Pair) -> None:
     """A figure counts only if both sides made the same rows."""
-    with duckdb.connect() as con:
-        con.execute(f"set file_search_path='{root}'")
-        if pair.name == "csv_to_duckdb":
-            con.execute(f"attach '{root}/mart.duckdb' as a (read_only); attach '{root}/raw.duckdb' as b (read_only)")
-        ours, theirs = (con.execute(query).fetchall() for query in pair.same)
+    before = [f"set file_search_path='{root}'"]
+    if pair.name == "csv_to_duckdb":
+        before += [f"attach '{root}/mart.duckdb' as a (read_only)", f"attach '{root}/raw.duckdb' as b (read_only)"]
+    ours, theirs = in_duckdb(*before, *pair.same)[-2:]
     if ours != theirs:
         raise SystemExit(f"{pair.name}: pz made {ours}, DuckDB {theirs}")
 
@@ -221,7 +238,7 @@ def main() -> int:
     args = parser.parse_args()
     report: dict[str, object] = {
         "python": platform.python_version(),
-        "duckdb": duckdb.__version__,
+        "duckdb": importlib.metadata.version("duckdb"),
         "cores": os.cpu_count(),
         "runs": args.runs,
     }
@@ -229,10 +246,11 @@ def main() -> int:
     for rows in args.rows:
         with tempfile.TemporaryDirectory(prefix="pz-bench-in-") as folder:
             source = Path(folder)
-            with duckdb.connect() as con:
-                con.execute(f"create table t as {ROWS.format(rows=rows)}")
-                con.execute(f"copy t to '{source}/rows.csv' (header)")
-                con.execute(f"copy t to '{source}/rows.parquet' (format parquet)")
+            in_duckdb(
+                f"create table t as {ROWS.format(rows=rows)}",
+                f"copy t to '{source}/rows.csv' (header)",
+                f"copy t to '{source}/rows.parquet' (format parquet)",
+            )
             for pair in PAIRS:
                 if args.only and pair.name not in args.only:
                     continue

@@ -9,7 +9,8 @@ import click
 
 from pz_core.cli import output
 from pz_core.cli.options import json_option, project_option
-from pz_core.errors import Notice
+from pz_core.cli.plugin_scaffold import KINDS
+from pz_core.errors import Notice, PzError
 
 if TYPE_CHECKING:
     from pz_core.plugins.registry import PluginRow
@@ -35,6 +36,54 @@ def list_(context: click.Context, project: Path, as_json: bool) -> None:
     """List what is installed (the same as pz plugins alone)."""
     outer_project, outer_json = context.obj or (Path(), False)
     _list(project if project != Path() else outer_project, as_json or outer_json)
+
+
+@plugins.command("new")
+@click.argument("name")
+@click.option("--kind", type=click.Choice(KINDS), required=True, help="What the plugin is.")
+@click.option(
+    "--into",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Folder to make the package's own folder in; the current one by default.",
+)
+def new(name: str, kind: str, into: Path) -> None:
+    """Start the package of a plugin called NAME. It passes its own tests as it is; make it yours from there."""
+    from pz_core.cli.plugin_scaffold import scaffold
+
+    target = scaffold(kind, name).write(into)
+    output.say(f"{kind} '{name}' at {target}")
+    output.say("next:")
+    for step in (f"cd {target}", "python -m pip install -e . pytest", "pytest", f"pz plugins check {name}"):
+        output.say(f"  {step}")
+
+
+@plugins.command("check")
+@click.argument("name")
+@json_option
+@click.pass_context
+def check(context: click.Context, name: str, as_json: bool) -> int:
+    """Run the kit's rules on an installed plugin, or on all that a package offers. Exit 1 if one is broken."""
+    from pz_core.cli.plugin_card import card_of, offers_named
+    from pz_core.plugins import Registry
+
+    as_json = as_json or bool((context.obj or (None, False))[1])
+    cards = []
+    for offer in offers_named(name, Registry()):
+        cards.append(card := card_of(offer))
+        if not as_json:
+            output.say_all(card.lines())
+    broken = [card for card in cards if card.broken]
+    if as_json:
+        output.say_json({"ok": not broken, "plugins": [card.as_dict() for card in cards]})
+    for card in broken:
+        rules = list(dict.fromkeys(result["rule"] for result in card.broken))
+        shown = ", ".join(rules[:3]) + (f" and {len(rules) - 3} more" if len(rules) > 3 else "")
+        message = f"{card.offer.kind} '{card.offer.name}' of {card.offer.distribution} breaks {shown}"
+        hint = "the card says how; the package's own tests run the same rules one by one"
+        output.tell(PzError("PZ0706", message, hint=hint).render())
+    return 1 if broken else 0
 
 
 def _list(project: Path, as_json: bool) -> None:

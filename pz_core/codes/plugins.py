@@ -42,6 +42,27 @@ ROWS: tuple[Code, ...] = (
         phase="validate",
     ),
     Code(
+        "PZ0706",
+        "a plugin breaks rules of the kit",
+        "pz plugins check ran the rules for its kind, and some are not kept; the score card names them.",
+        "Mend the plugin; its test file runs the same rules one by one.",
+        phase="cli",
+    ),
+    Code(
+        "PZ0707",
+        "there is no such plugin to check",
+        "pz plugins check names neither a plugin nor a package that is installed here.",
+        "pz plugins lists what is installed; install the package first (python -m pip install -e .).",
+        phase="cli",
+    ),
+    Code(
+        "PZ0708",
+        "a plugin cannot have this name",
+        "pz plugins new was given a name with other characters than lower-case letters, digits and _.",
+        "Choose a name such as fixed_width.",
+        phase="cli",
+    ),
+    Code(
         "PZ0801",
         "an option of an scd strategy is unusable",
         "An option has a value or a combination that scd1 or scd2 does not allow, such as delete_mode: hard under "

@@ -19,6 +19,8 @@ from pz_core.values import Column, Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pz_core.contract.remote import RemoteTable
+
 ReadShape = Literal["full", "feed"]
 AbortSemantics = Literal["discards_all", "best_effort", "none"]
 
@@ -216,6 +218,8 @@ class NativeTarget:
         dialect: name of the SQL dialect that the program must be in.
         ledger: unquoted name of the ledger's table in ``catalog`` and ``schema`` where the target can keep one
             (:data:`~pz_core.contract.ledger.LEDGER_TABLE`), with the ability ``ledger``.
+        remote: of a database behind an extension: how to run the program there; its sink is then a
+            :class:`~pz_core.contract.remote.RemoteSink`.
     """
 
     catalog: str
@@ -225,6 +229,7 @@ class NativeTarget:
     setup: tuple[Setup, ...] = ()
     dialect: str = "duckdb"
     ledger: str | None = None
+    remote: RemoteTable | None = None
 
 
 @dataclass(frozen=True, slots=True)

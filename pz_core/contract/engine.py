@@ -110,8 +110,8 @@ class DrainTask:
     """Load ``staging.<relation>`` into an entity.
 
     Args:
-        earlier: a run in which this very delivery failed; it goes on after the rows that the target confirmed then, if
-            they are the same rows.
+        earlier: runs in which this very delivery failed, newest first; it goes on after the rows that the target
+            confirmed in the first of them that tells any, if they are the same rows.
         ledger: with ``duplicates: 'refuse'``: what to ask of the target's ledger and to write into it with the rows.
     """
 
@@ -123,7 +123,7 @@ class DrainTask:
     write: WriteSpec
     strategy_options: Mapping[str, Value] = field(default_factory=dict)
     source_system: str | None = None
-    earlier: Earlier | None = None
+    earlier: tuple[Earlier, ...] = ()
     ledger: LedgerClaim | None = None
 
 
@@ -258,7 +258,7 @@ class DrainResult:
     """Rows handed to the target and rows that the target took, those of a resumed part included.
 
     ``delivered_by`` is the run that had written this very batch before, by the target's ledger; nothing was written
-    now.
+    now. ``choices`` is what was decided only now, by topic, as for a landing.
     """
 
     rows_staged: int
@@ -268,6 +268,7 @@ class DrainResult:
     warnings: tuple[TaskWarning, ...] = ()
     delivery: Delivery | None = None
     delivered_by: str | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 class Cancelled(Exception):

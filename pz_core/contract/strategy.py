@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, Protocol
 
 from pz_core.contract.capabilities import LoadMode
 from pz_core.contract.options import OptionSet
-from pz_core.values import Column, Value
+from pz_core.values import Column, Value, quote_identifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,12 @@ class LoadRequest:
     run_id: str = ""
     started_at: str = ""
     source_system: str | None = None
+
+
+def plain_insert(request: LoadRequest) -> str:
+    """The statement that adds every row of the batch to the target: an engine may carry it out by copying."""
+    names = ", ".join(quote_identifier(c.name) for c in request.columns)
+    return f"INSERT INTO {request.target} ({names}) SELECT {names} FROM {request.staged}"
 
 
 class Strategy(Protocol):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import Any
 
 from pz_core.contract.options import RESERVED_CONNECTION_KEYS, OptionSet
@@ -53,7 +55,8 @@ def ask(offer: Offer) -> Answer:
     answer: Answer = {}
     for kind, hook in HOOKS.items():
         try:
-            lists = getattr(manager.hook, hook)()
+            with redirect_stdout(sys.stderr):  # stdout is for the one document that was asked for
+                lists = getattr(manager.hook, hook)()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -69,8 +72,6 @@ def ask(offer: Offer) -> Answer:
 
 def lacking(offer: Offer, kind: Kind, name: str) -> PzError:
     """PZ0705 for a name that the entry point promises and the hook does not register."""
-    import sys
-
     hook = HOOKS[kind]
     function = getattr(sys.modules.get(offer.module), hook, None)
     if function is not None and not hasattr(function, "pz_impl"):
@@ -128,7 +129,8 @@ def target_of(offer: Offer, registration: Registration) -> Any:
 
 def _import(offer: Offer, name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        with redirect_stdout(sys.stderr):
+            return importlib.import_module(name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pz_core.compile.cursors import later
@@ -17,7 +18,7 @@ from pz_core.plugins import Registry
 from pz_core.run.feeds import Candidate, TokenFile, stored_token, token_digest
 from pz_core.run.fingerprints import connection_fingerprint
 from pz_core.run.history import runs_dir
-from pz_core.run.results import NodeRecord, NodeResult, RunRecord
+from pz_core.run.results import FILE, NodeRecord, NodeResult, RunRecord, read_results
 from pz_core.run.reuse import CARRIED_FORWARD, ancestry
 from pz_core.run.state import SYNC_STATE, WATERMARKS, Stored, family, open_state, stored_watermark
 
@@ -77,15 +78,34 @@ class EarlierRun:
         found = self._by_id.get(node.id)
         return found if found is not None and found.status != SUCCESS and found.kind == node.kind.value else None
 
+    def stagings(self, connection: str) -> tuple[Path, ...]:
+        """Staging files of this run and of those that it was a retry of, newest first.
+
+        It ends before a run that had the connection set up otherwise, or whose file is gone.
+        """
+        found: list[Path] = []
+        run: RunRecord | None = self.record
+        while run is not None and run.run_id not in {path.parent.name for path in found}:
+            path = self.staging.parent.parent / run.run_id / self.staging.name
+            had = (run.connections or {}).get(connection)
+            if not path.is_file() or had is None or had != self._setup(connection):
+                break
+            found.append(path)
+            run = None if run.retry_of is None else _record(path.parent.parent / run.retry_of)
+        return tuple(found)
+
     def moved(self, connection: str) -> str | None:
         """Why what the run left may not be of the place that a connection leads to now; ``None`` if it is."""
         if self.record.connections is None or connection not in self.record.connections:
             return f"run {self.record.run_id} does not tell how connection '{connection}' was set up"
-        if connection not in self._setups:
-            self._setups[connection] = connection_fingerprint(self._graph.project, connection, self._registry)
-        if self._setups[connection] != self.record.connections[connection]:
+        if self._setup(connection) != self.record.connections[connection]:
             return f"connection '{connection}' is set up otherwise than in run {self.record.run_id}"
         return None
+
+    def _setup(self, connection: str) -> str | None:
+        if connection not in self._setups:
+            self._setups[connection] = connection_fingerprint(self._graph.project, connection, self._registry)
+        return self._setups[connection]
 
     def edited(self, node: Node) -> bool:
         """Whether a node of this kind and name succeeded, and is another one now."""
@@ -129,22 +149,41 @@ def recorded_nodes(record: RunRecord) -> dict[tuple[str, str], NodeRecord]:
     return made
 
 
+def _record(directory: Path) -> RunRecord | None:
+    try:
+        return read_results(directory / FILE)
+    except (OSError, ValueError):
+        return None
+
+
 def base_of(facts: Mapping[str, Any] | None) -> Stored | None:
     """The watermark that a read started from, out of what it recorded."""
     found = mapping((facts or {}).get("from"))
     return None if found is None else stored_watermark(StateEntry(found, ""))
 
 
-def set_back(base: Stored | None, entry: StateEntry | None) -> str | None:
-    """Why the staged slice does not begin where the watermark is: rows between the two would be passed over."""
-    if base is None:
-        return None
+def watermark_moved(base: Stored | None, candidate: Mapping[str, Any] | None, entry: StateEntry | None) -> str | None:
+    """Why a staged slice does not begin where the watermark is; ``None`` if it does, or if it made the watermark.
+
+    Below the watermark rows would be passed over, above it they would be delivered a second time.
+
+    Args:
+        base: the watermark that the read started from.
+        candidate: the one that it ended at, as recorded: the run has stored it where all outputs had the rows.
+        entry: what is stored now.
+    """
     now = None if entry is None else stored_watermark(entry)
     if now is None:
-        return "its watermark was cleared since"
+        return None if base is None else "its watermark was cleared since"
+    if candidate is not None and all(getattr(now, part) == candidate.get(part) for part in ("cursor", "type", "value")):
+        return None
+    if base is None:
+        return "its watermark was set since"
     if now.cursor.casefold() != base.cursor.casefold() or family(now.type) != family(base.type):
         return "its watermark is one of another cursor now"
-    return "its watermark was set back since" if later(base.type, base.value, now.value) else None
+    if later(base.type, base.value, now.value):
+        return "its watermark was set back since"
+    return "its watermark was moved on since" if later(base.type, now.value, base.value) else None
 
 
 def token_moved(facts: Mapping[str, Any] | None, entry: StateEntry | None) -> str | None:

@@ -171,6 +171,8 @@ class _Run:
             self.results.remark(fullRefresh=True)
         if not self.advances:
             self.results.remark(advances=False)
+        if self.taken_over is not None and self.taken_over.run_id:
+            self.results.remark(retryOf=self.taken_over.run_id)
         carried = () if self.taken_over is None else (result.id for result in self.taken_over.carried)
         used = connections_of(self.graph, {*self.effective, *carried}, self.registry)
         if used:

@@ -97,7 +97,7 @@ class NodeRunner:
         publish: Callable[[Event], None],
         breakers: Mapping[str, Breaker] | None = None,
         memory: Memory | None = None,
-        deliveries: Mapping[str, Earlier] | None = None,
+        deliveries: Mapping[str, tuple[Earlier, ...]] | None = None,
     ) -> None:
         self.run_id = run_id
         self.publish = publish
@@ -299,7 +299,7 @@ class NodeRunner:
         if isinstance(task, CheckTask):
             return self._checked(task, self._engine.check(task, control))
         spec = replace(task.write, run_id=self.run_id, attempt=attempt)
-        written = replace(task, write=spec, earlier=self._deliveries.get(node.id))
+        written = replace(task, write=spec, earlier=self._deliveries.get(node.id, ()))
         if written.ledger is not None:
             written = replace(written, ledger=self._ledgers.claim(node.id, control))
         return self._drained(node, self._engine.drain(written, control))

@@ -219,6 +219,7 @@ class RunRecord:
         connections: name -> fingerprint of how each connection that it used was set up; ``None`` in an older file.
         vars_hash: digest of the values that ``vars:`` had.
         given_vars: names of variables whose value came from outside the project's files.
+        retry_of: id of the run that it was a retry of.
     """
 
     run_id: str
@@ -232,6 +233,7 @@ class RunRecord:
     connections: Mapping[str, str] | None = None
     vars_hash: str | None = None
     given_vars: tuple[str, ...] = ()
+    retry_of: str | None = None
 
 
 def read_results(path: Path) -> RunRecord:
@@ -259,6 +261,7 @@ def read_results(path: Path) -> RunRecord:
             _texts(found.get("connections")),
             _text(found.get("varsHash")),
             tuple(str(name) for name in found.get("givenVars") or ()),
+            _text(found.get("retryOf")),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name} is no results file: {type(error).__name__}") from error

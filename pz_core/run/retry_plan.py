@@ -22,9 +22,9 @@ from pz_core.run.earlier import (
     base_of,
     mapping,
     recorded_nodes,
-    set_back,
     token_moved,
     told,
+    watermark_moved,
 )
 from pz_core.run.fingerprints import vars_hash
 from pz_core.run.history import list_runs
@@ -131,7 +131,7 @@ def take_over(
     notices: list[Notice] = _changed(graph, effective, earlier)
     reads: dict[str, EarlierRead] = {}
     begun: dict[str, Earlier] = {}
-    deliveries: dict[str, Earlier] = {}
+    deliveries: dict[str, tuple[Earlier, ...]] = {}
     carried: list[NodeResult] = []
     if not full_refresh:
         for node in graph.nodes:
@@ -144,7 +144,7 @@ def take_over(
                 elif _is_begun(plan, node, earlier, registry, notices):
                     begun[node.id] = Earlier(str(earlier.staging))
             elif isinstance(node, SinkNode) and _broke_off(node, earlier, registry, notices):
-                deliveries[node.id] = Earlier(str(earlier.staging))
+                deliveries[node.id] = tuple(Earlier(str(path)) for path in earlier.stagings(node.connection))
         carried += _sinks(graph, effective, earlier, lambda sources: bool(sources) and sources <= reads.keys(), notices)
     due, dropped = unstored(graph, effective, earlier, stored)
     notices += dropped
@@ -253,7 +253,7 @@ def _read(
     else:
         why = earlier.moved(node.connection) or lacks(facts, read_facts(task, node.incremental, None))
     if why is None and node.incremental is not None and not earlier.record.full_refresh:
-        why = set_back(base, stored.watermarks.get(node.dataset))
+        why = watermark_moved(base, watermark, stored.watermarks.get(node.dataset))
     if why is None and task.feed:
         why = None if earlier.record.full_refresh else token_moved(facts, stored.tokens.get(node.dataset))
         if why is None and feed is None:

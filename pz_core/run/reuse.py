@@ -65,7 +65,7 @@ class TakenOver:
     reads: Mapping[str, EarlierRead] = field(default_factory=dict)
     carried: tuple[NodeResult, ...] = ()
     begun: Mapping[str, Earlier] = field(default_factory=dict)
-    deliveries: Mapping[str, Earlier] = field(default_factory=dict)
+    deliveries: Mapping[str, tuple[Earlier, ...]] = field(default_factory=dict)
 
 
 def read_facts(task: LandTask, incremental: Incremental | None, base: Stored | None) -> dict[str, Any] | None:

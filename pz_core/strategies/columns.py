@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pz_core.contract.strategy import LoadRequest
+from pz_core.contract.strategy import LoadRequest, plain_insert
 from pz_core.errors import PzError
 from pz_core.values import quote_identifier
 
@@ -17,8 +17,7 @@ def listed(names: Iterable[str], relation: str = "") -> str:
 
 def insert_all(request: LoadRequest) -> str:
     """The statement that adds every row of the batch to the target."""
-    names = listed(c.name for c in request.columns)
-    return f"INSERT INTO {request.target} ({names}) SELECT {names} FROM {request.staged}"
+    return plain_insert(request)
 
 
 def key_columns(request: LoadRequest) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from pz_core.contract.engine import (
     NodeRef,
     Tier,
 )
+from pz_core.contract.ledger import LedgerClaim
 from pz_core.engines.duckdb.engine import DuckDBEngine
 from pz_core.engines.duckdb.session import Work, staged
 from pz_core.plugins import Registry
@@ -188,6 +189,7 @@ class Bench:
         options: Mapping[str, Value] | None = None,
         batch_bytes: int = 33_554_432,
         control: KitControl | None = None,
+        ledger: LedgerClaim | None = None,
     ) -> DrainResult:
         """Load rows into an entity.
 
@@ -198,6 +200,7 @@ class Bench:
             options: of the strategy.
             batch_bytes: size that record batches aim at.
             control: for cancelling and attempts.
+            ledger: what to ask of the target's ledger, and to write into it with the rows.
         """
         with self._engine(batch_bytes, spec.run_id) as engine:
             with engine.work() as work:
@@ -208,9 +211,10 @@ class Bench:
                     fields = ", ".join(quote_identifier(c.name) for c in work.columns("kit_rows"))
                     work.run(f"CREATE TABLE {staged('outgoing')} AS SELECT {fields} FROM kit_rows")
                     work.cursor.unregister("kit_rows")
-            task = DrainTask(
-                NodeRef("kit", f"kit.{spec.entity}"), "outgoing", "kit", "kit", tier, spec, dict(options or {})
-            )
+            node = NodeRef("kit", f"kit.{spec.entity}")
+            task = DrainTask(node, "outgoing", "kit", "kit", tier, spec, dict(options or {}), ledger=ledger)
+            if ledger is not None:
+                engine.open_ledger(task, KitControl())
             return engine.drain(task, control or KitControl(spec.attempt))
 
     @contextlib.contextmanager

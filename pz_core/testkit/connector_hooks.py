@@ -255,14 +255,15 @@ class ConnectorHooks(Suite):
         Raises:
             PzErrors: what the offline checks refuse.
         """
-        batch_bytes = more.pop("batch_bytes", 33_554_432)
+        batch_bytes, ledger = more.pop("batch_bytes", 33_554_432), more.pop("ledger", None)
         connector = more.pop("through", None) or self.make()
         spec = self.write_spec(entity, strategy, **more)
         faults = tuple(connector.validate_write(spec))
         if faults:
             raise PzErrors(faults)
         self._remember(entity, rows)
-        return self.bench(connector).drain(rows, spec, tier, batch_bytes=batch_bytes, control=KitControl(spec.attempt))
+        control = KitControl(spec.attempt)
+        return self.bench(connector).drain(rows, spec, tier, batch_bytes=batch_bytes, control=control, ledger=ledger)
 
     def found(self, entity: str, tier: Tier | None = None) -> Rows | None:
         """Rows of an entity, ``None`` if it is not there."""
@@ -343,7 +344,7 @@ class ConnectorHooks(Suite):
             f"FROM range({rows}) t(i)"
         )
 
-    def failing(self, rows: int = 5000) -> str:
+    def failing(self, rows: int = 50_000) -> str:
         """A SELECT whose last row cannot be made, so that a write of it fails half way."""
         return (
             f"SELECT CAST(i AS {self.id_type()}) AS id, CASE WHEN i < {rows - 1} THEN 'r' || i "

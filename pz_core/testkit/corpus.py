@@ -154,7 +154,8 @@ SAMPLES: tuple[Sample, ...] = (
             "9007199254740993::BIGINT", "-1.5", "0.0", "NULL",
         ),
     ),
-    _made("double_negative_zero", "double", ("'-0.0'::DOUBLE", "0.0")),
+    _made("double_negative_zero", "double", ("'-0.0'::DOUBLE", "0.0", "1.0", "NULL")),
+    _made("double_zeros_only", "double", ("'-0.0'::DOUBLE", "0.0")),
     _made("double_nan", "double", ("'nan'::DOUBLE", "1.0", "NULL")),
     _made("double_infinity", "double", ("'inf'::DOUBLE", "'-inf'::DOUBLE", "1.0", "NULL")),
     _made("decimal", "decimal", ("'12345678901234567890123456789.123456789'", "'-0.000000001'", "'0'", "'1.1'", "NULL")),
@@ -232,6 +233,21 @@ SAMPLES: tuple[Sample, ...] = (
 )  # fmt: skip
 
 _BY_NAME = {s.name: s for s in SAMPLES}
+
+
+def together(samples: Iterable[Sample]) -> str:
+    """A SELECT of several samples side by side, a column each named after its sample; short ones end in NULL."""
+    chosen = tuple(samples)
+    rows = range(max((len(s.values) for s in chosen), default=0))
+    lines = []
+    for n in rows:
+        fields = [
+            f"CAST({s.values[n] if n < len(s.values) else 'NULL'} AS {s.type}) AS {quote_identifier(s.name)}"
+            for s in chosen
+        ]
+        lines.append(f"SELECT {', '.join(fields)}")
+    return " UNION ALL ".join(lines)
+
 
 #: Names of columns that a place must carry or refuse by a code.
 COLUMN_NAMES: tuple[str, ...] = (

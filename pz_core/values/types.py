@@ -36,6 +36,7 @@ CURSOR_TYPES: tuple[str, ...] = ("int", "bigint", "decimal", "date", "timestamp"
 
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 _DUCKDB_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_FIXED_LIST = re.compile(r"\[\d+\]$")
 
 #: Bits that an integer type spends on the value (without the sign) and whether it has a sign.
 _INTEGERS: dict[str, tuple[int, bool]] = {
@@ -91,11 +92,16 @@ def duckdb_type(word: str) -> str:
 def holds_exactly(target: str, source: str) -> bool:
     """Whether every value of DuckDB type ``source`` is a value of ``target``, unchanged.
 
-    ``INTEGER`` into ``BIGINT`` is; ``BIGINT`` into ``DOUBLE`` is not; nothing but text goes into text.
+    ``INTEGER`` into ``BIGINT`` is; ``BIGINT`` into ``DOUBLE`` is not; nothing but text goes into text. A target may also
+    be ``NUMERIC``, which DuckDB has not: a number of any length, as some databases keep it.
     """
-    target, source = target.upper(), source.upper()
-    if target == source:
+    if source.startswith("ENUM(") and target.upper() == "VARCHAR":
         return True
+    target, source = target.upper(), source.upper()
+    if target == source or _FIXED_LIST.sub("[]", source) == target:
+        return True
+    if target == "NUMERIC":
+        return source in _INTEGERS or bool(_DUCKDB_DECIMAL.fullmatch(source))
     if source in _INTEGERS:
         return _holds_integer(target, source)
     decimal = _DUCKDB_DECIMAL.fullmatch(source)

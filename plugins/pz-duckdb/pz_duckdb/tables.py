@@ -62,6 +62,12 @@ class DatabaseFile:
         """From a connection."""
         given = config.options.get("path", "")
         text = reveal(given) if isinstance(given, Secret) else str(given)
+        if "\0" in text:
+            raise PzError(
+                "PZ0301",
+                f"connection '{config.name}': option 'path' holds a NUL byte",
+                hint="take the escape \\0 out of the text",
+            )
         project = Path(os.path.realpath(config.base_dir))
         return cls(config.name, project, Path(os.path.realpath(project / text)))
 

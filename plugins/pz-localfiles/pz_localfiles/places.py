@@ -42,6 +42,7 @@ class Places:
         project = Path(os.path.abspath(config.base_dir))  # noqa: PTH100 - resolve() would follow links
         root = config.options.get("root")
         text = reveal(root) if isinstance(root, Secret) else str(root) if root is not None else ""
+        _refuse_nul(text, f"connection '{config.name}': option 'root'")
         return cls(config.name, project, Path(os.path.normpath(project / text)))
 
     def source(self, entity: str, options: Mapping[str, Value], file_format: str) -> Path:
@@ -55,6 +56,7 @@ class Places:
         return self._below(str(path) if path is not None else entity)
 
     def _below(self, path: str) -> Path:
+        _refuse_nul(path, f"connection '{self.connection}': a path below root")
         return Path(os.path.normpath(self.root / path))  # an absolute path ignores the root
 
     def escape(self, path: Path, given: str | None, subject: str) -> PzError | None:
@@ -103,6 +105,12 @@ class Places:
             f"{subject}: {missing or f'file {self.shown(location)} does not exist'}",
             hint="check path: and root:, or create the file before the run",
         )
+
+
+def _refuse_nul(path: str, what: str) -> None:
+    """PZ0301 for a path that no file can have; Python would cut it, or raise, depending on its version."""
+    if "\0" in path:
+        raise PzError("PZ0301", f"{what} holds a NUL byte", hint="take the escape \\0 out of the text")
 
 
 def _matched(location: Path) -> Iterator[Path]:

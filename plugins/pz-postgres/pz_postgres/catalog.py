@@ -82,10 +82,10 @@ WITH RECURSIVE d AS (
   SELECT d.given, d.given_mod, t.typbasetype, CASE WHEN d.typmod = -1 THEN t.typtypmod ELSE d.typmod END, true
   FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid WHERE t.typtype = 'd')
 SELECT d.given::int8, d.given_mod, pg_catalog.format_type(d.given, d.given_mod), d.typmod, d.domain,
-       t.typcategory = 'A' AND t.typelem <> 0 AND t.typlen = -1, coalesce(e.typname, t.typname)::text,
+       e.oid IS NOT NULL, coalesce(e.typname, t.typname)::text,
        coalesce(e.typtype, t.typtype)::text, n.nspname = 'pg_catalog'
 FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid
-LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' AND t.typlen = -1
+LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
 JOIN pg_catalog.pg_namespace n ON n.oid = coalesce(e.typnamespace, t.typnamespace)
 WHERE t.typtype <> 'd'
 """

@@ -146,7 +146,7 @@ def _first_line(text: str, settings: Settings | None) -> str:
     """The line of a driver's message that says what is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = next((line for line in lines if "failed:" in line or "FATAL" in line), lines[0] if lines else "no answer")
-    told = re.sub(r"^.*?failed: ", "", told)
+    told = re.sub(r"^.*failed: ", "", told)
     told = re.sub(r"^FATAL:\s*", "", told)
     secret = None if settings is None or settings.password is None else reveal(settings.password)
     return told.replace(secret, "***") if secret else told

@@ -80,8 +80,7 @@ def rule(column: PgColumn, version: int) -> Rule:
             return _numeric(column, own, shown)
         if column.base == "bpchar":
             # The extension drops the blanks that every other client shows; concat takes the type's own output.
-            padded = f"CASE WHEN {own} IS NOT NULL THEN pg_catalog.concat({own}) END"
-            return Rule(name, padded, "{}", "VARCHAR", "text")
+            return Rule(name, _output(own), "{}", "VARCHAR", "text")
         if column.base == "oid":
             return Rule(name, f"{own}::pg_catalog.int8", "{}", "BIGINT", "as bigint")
         if column.base in _JSON:
@@ -90,7 +89,12 @@ def rule(column: PgColumn, version: int) -> Rule:
             wrong, told = _limits(column, own, version)
             server = own if not column.domain else f"{own}::pg_catalog.{quote_identifier(column.base)}"
             return Rule(name, server, "{}", BINARY[column.base], "binary", wrong, f"{shown} {told}" if told else "")
-    return Rule(name, f"{own}::pg_catalog.text", "{}", "VARCHAR", "text")
+    return Rule(name, _output(own), "{}", "VARCHAR", "text")
+
+
+def _output(own: str) -> str:
+    """The text that a type's own output makes; a cast to text is another function for some types."""
+    return f"CASE WHEN {own} IS DISTINCT FROM NULL THEN pg_catalog.concat({own}) END"
 
 
 def _limits(column: PgColumn, own: str, version: int) -> tuple[str | None, str]:
@@ -107,14 +111,15 @@ def _limits(column: PgColumn, own: str, version: int) -> tuple[str | None, str]:
 
 def _array(column: PgColumn, own: str, shown: str) -> Rule:
     if column.kind != "b" or not column.system or column.base not in _ARRAYS or column.domain:
-        return Rule(column.name, f"{own}::pg_catalog.text", "{}", "VARCHAR", "text")
+        return Rule(column.name, _output(own), "{}", "VARCHAR", "text")
+    wrong = f"pg_catalog.array_ndims({own}) > 1 OR pg_catalog.array_lower({own}, 1) <> 1"
     return Rule(
         column.name,
-        own,
+        f"CASE WHEN {wrong} THEN NULL ELSE {own} END",
         "{}",
         f"{BINARY[column.base]}[]",
         "binary",
-        f"pg_catalog.array_ndims({own}) > 1 OR pg_catalog.array_lower({own}, 1) <> 1",
+        wrong,
         f"{shown} holds an array of several dimensions, or one that does not begin at 1, which no list of DuckDB is",
     )
 
@@ -168,7 +173,8 @@ def declared(column: PgColumn, word: str, version: int) -> Rule:
     name, own = column.name, quote_identifier(column.name)
     natural = rule(column, version)
     if word == "varchar":
-        as_text = natural.server if column.base == "bpchar" and not column.array else f"{own}::pg_catalog.text"
+        plain = column.base in BINARY or column.base in ("numeric", "json", "jsonb")
+        as_text = f"{own}::pg_catalog.text" if plain and not column.array and column.kind == "b" else _output(own)
         return Rule(name, as_text, "{}", "VARCHAR", "text")
     kind = duckdb_type(word)
     if natural.type == kind:

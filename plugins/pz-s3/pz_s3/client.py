@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -41,6 +42,28 @@ class Keys:
     token: Secret | None
 
 
+_sessions: dict[tuple[Any, ...], Any] = {}
+_sessions_lock = threading.Lock()
+
+
+def _session(profile: str | None) -> Any:
+    """The session of a profile.
+
+    It reads the descriptions of the service, which takes longer than a small transfer, and keeps credentials that renew
+    themselves: so there is one as long as the environment stays what it is.
+    """
+    from botocore.session import Session
+
+    told = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
+    key = (profile, os.environ.get("HOME"), told)
+    with _sessions_lock:
+        if key not in _sessions:
+            for other in [one for one in _sessions if one[1:] != key[1:]]:
+                del _sessions[other]
+            _sessions[key] = Session(profile=profile)
+        return _sessions[key]
+
+
 class Client:
     """One connection's way to its store. Made when first needed; its calls may come from any thread.
 
@@ -51,12 +74,9 @@ class Client:
         self.settings = settings
         self._lock = threading.Lock()
         self._made: Any = None
-        self._session: Any = None
 
     def region(self) -> str:
         """The region in effect: the option's, the environment's or profile's, else ``us-east-1``."""
-        import os
-
         if self.settings.region:
             return self.settings.region
         of_environment = os.environ.get("AWS_REGION") or self._own_session().get_config_variable("region")
@@ -131,6 +151,7 @@ class Client:
         key: str,
         stopped: Callable[[], bool],
         begun: Callable[[str], None] = lambda upload: None,
+        ended: Callable[[str], None] = lambda upload: None,
     ) -> None:
         """Make an object of a file: not there, or the old one, until the last byte has arrived; then whole.
 
@@ -140,6 +161,8 @@ class Client:
             key: of the object, byte for byte.
             stopped: asked between two parts.
             begun: told the id of a multipart upload before its first part is sent.
+            ended: told it when the upload is complete, or its parts are discarded. It is not told where the store did
+                not answer to that: then they may still be there.
 
         Raises:
             Stopped: if told so.
@@ -164,7 +187,9 @@ class Client:
         except BaseException:
             with contextlib.suppress(Exception):  # the fault that led here is the one to tell
                 self.abort(bucket, key, upload)
+                ended(upload)
             raise
+        ended(upload)
 
     def _send(
         self, path: Path, size: int, bucket: str, key: str, upload: str, stopped: Callable[[], bool]
@@ -219,25 +244,21 @@ class Client:
                 self._made = None
 
     def _own_session(self) -> Any:
-        with self._lock:
-            if self._session is None:
-                from botocore.session import Session
-
-                self._session = Session(profile=self.settings.profile)
-            return self._session
+        return _session(self.settings.profile)
 
     def _client(self) -> Any:
-        session, region = self._own_session(), self.region()
         with self._lock:
             if self._made is None:
-                self._made = session.create_client(
-                    "s3",
-                    region_name=region,
-                    endpoint_url=self.settings.address if self.settings.endpoint else None,
-                    use_ssl=self.settings.tls,
-                    config=self._config(),
-                    **self._explicit(),
-                )
+                session, region = self._own_session(), self.region()
+                with _sessions_lock:  # a session makes one client at a time
+                    self._made = session.create_client(
+                        "s3",
+                        region_name=region,
+                        endpoint_url=self.settings.address if self.settings.endpoint else None,
+                        use_ssl=self.settings.tls,
+                        config=self._config(),
+                        **self._explicit(),
+                    )
             return self._made
 
     def _explicit(self) -> dict[str, str | None]:

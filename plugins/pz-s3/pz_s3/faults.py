@@ -112,6 +112,8 @@ def unread(error: ConnectorError, settings: Settings, subject: str) -> Connector
     what, hint = {
         403: _FINAL["AccessDenied"],
         404: ("an object went away while it was read", "run it again once nobody writes there"),
+        301: ("the bucket lies in another region", "set region: to the bucket's"),
+        400: ("the store refused, as it does where region: is not the bucket's", "set region: to the bucket's"),
     }.get(number, ("the store refused", "check the connection's options"))
     return ConnectorError(f"{subject}: {what} (HTTP {number})", hint=hint, cause=error)
 

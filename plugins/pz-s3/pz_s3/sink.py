@@ -124,7 +124,7 @@ class ObjectSink:
         """Give connections and disk back."""
         self._client.close()
         if self._folder is not None:
-            workshop.remove(self._folder)
+            workshop.leave(self._folder)
             self._folder = None
 
     def _folder_of_attempt(self) -> Path:
@@ -142,7 +142,8 @@ class ObjectSink:
                 final.bucket,
                 final.key,
                 self._stopped.is_set,
-                lambda upload: workshop.note(folder, workshop.Upload(final.bucket, final.key, upload)),
+                begun=lambda upload: workshop.note(folder, workshop.Upload(final.bucket, final.key, upload)),
+                ended=lambda upload: workshop.forget(folder, upload),
             )
         if not target.replaces:
             return

@@ -23,6 +23,8 @@ from pz_s3.settings import Settings
 
 _HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"
 _NOTES = "*.upload.json"
+#: Stands for the process in the name of a folder that nobody works in any more.
+_GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +54,38 @@ def planned_folder(settings: Settings) -> Path:
 
 def note(folder: Path, upload: Upload) -> None:
     """Remember an upload in the folder of its attempt."""
-    made = folder / f"{zlib.crc32(upload.id.encode()):08x}.upload.json"
-    made.write_text(json.dumps({"bucket": upload.bucket, "key": upload.key, "id": upload.id}), encoding="utf-8")
+    text = json.dumps({"bucket": upload.bucket, "key": upload.key, "id": upload.id})
+    _note(folder, upload.id).write_text(text, encoding="utf-8")
+
+
+def forget(folder: Path, upload_id: str) -> None:
+    """Take the note of an upload away: nothing of it is left in the store."""
+    _note(folder, upload_id).unlink(missing_ok=True)
+
+
+def leave(folder: Path) -> None:
+    """End an attempt: its folder goes. Where a note is left only that stays, for the next attempt to find."""
+    if not any(folder.glob(_NOTES)):
+        remove(folder)
+        return
+    for path in folder.iterdir():
+        if not path.match(_NOTES):
+            remove(path) if path.is_dir() else path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rename(re.sub(rf"-{_HOST}\.\d+-(?=[^-]*$)", f"-{_HOST}.{_GONE}-", str(folder)))
 
 
 def abandoned(settings: Settings) -> Iterator[tuple[Path, tuple[Upload, ...]]]:
     """Folders of this connection whose process is gone from this machine, each with the uploads noted in it."""
-    shape = re.compile(rf"{re.escape(_stem(settings))}-{_HOST}\.(\d+)-.+")
+    shape = re.compile(rf"{re.escape(_stem(settings))}-{_HOST}\.(\d+|{_GONE})-.+")
     try:
         entries = sorted(_base(settings).iterdir())
     except OSError:
         return
     for path in entries:
         match = shape.fullmatch(path.name)
-        if match and not _alive(int(match[1])) and path.is_dir() and not path.is_symlink():
+        gone = match is not None and (match[1] == _GONE or not _alive(int(match[1])))
+        if gone and path.is_dir() and not path.is_symlink():
             yield path, tuple(_uploads(path))
 
 
@@ -79,6 +99,10 @@ def _uploads(folder: Path) -> Iterator[Upload]:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(path.read_text(encoding="utf-8"))
             yield Upload(str(found["bucket"]), str(found["key"]), str(found["id"]))
+
+
+def _note(folder: Path, upload_id: str) -> Path:
+    return folder / f"{zlib.crc32(upload_id.encode()):08x}.upload.json"
 
 
 def _base(settings: Settings) -> Path:

@@ -24,7 +24,7 @@ def parquet(folder: Path, query: str) -> bytes:
 
 def test_every_format_is_read_alike_in_both_tiers(moves: Any, s3: Any, tier: str, tmp_path: Path) -> None:
     s3.put("t.csv", 'id,x\n1,""\n2,\n')
-    s3.put("t.tsv", "id\tx\n1\t\"\"\n2\t\n")
+    s3.put("t.tsv", 'id\tx\n1\t""\n2\t\n')
     s3.put("t.ndjson", '{"id":1,"x":""}\n{"id":2,"x":null}\n')
     s3.put("t.csv.gz", gzip.compress(b'id,x\n1,""\n2,\n'))
     s3.put("t.parquet", parquet(tmp_path, "FROM (VALUES (1::BIGINT, ''), (2, NULL)) t(id, x)"))

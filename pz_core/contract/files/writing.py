@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from pz_core.contract.files.formats import Format
@@ -27,6 +28,8 @@ _INEXACT = {
         "take the members apart in the pipeline with union_extract()",
     ),
 }
+#: A decimal of nothing but fraction digits: DuckDB 1.5.5 spells it `.5` in JSON, which is no JSON.
+_POINT_FIRST = re.compile(r"DECIMAL\((\d+),\1\)")
 _WIDEST = "99999999999999999999999999999999999999"
 
 
@@ -58,7 +61,9 @@ def copy_projection(file_format: Format, columns: Sequence[Column] | None = None
             are refused where it is not; with them they become ``DECIMAL(38,0)``.
     """
     if file_format == "json":
-        return _guarded_json()
+        if columns is None or not any(_POINT_FIRST.search(c.type) for c in columns):
+            return _guarded_json()
+        return ", ".join(_json_column(column) for column in columns)
     if file_format == "parquet":
         if columns is None:
             return _guarded_parquet()
@@ -89,7 +94,12 @@ def _parquet_column(column: Column) -> str:
 
 def _guarded_json() -> str:
     column = "COLUMNS(*)"
-    message = f"'column ''' || alias({column}) || ''' holds NaN or an infinity, which JSON cannot hold'"
+    return f"{_finite(column, f'alias({column})')} AS '\\0'"
+
+
+def _finite(column: str, alias: str) -> str:
+    """A column with a guard against NaN and the infinities, at the top and inside."""
+    message = f"'column ''' || {alias} || ''' holds NaN or an infinity, which JSON cannot hold'"
     stop = refusal("PZ0812", message, quote_literal("replace it by NULL or by a text in the pipeline"))
     flat = f"typeof({column}) IN ('DOUBLE', 'FLOAT')"
     nested = f"(typeof({column}) LIKE '%DOUBLE%' OR typeof({column}) LIKE '%FLOAT%')"
@@ -97,8 +107,19 @@ def _guarded_json() -> str:
     words = "'(^|[^A-Za-z0-9_\"''])-?(nan|inf|NaN|Infinity)($|[^A-Za-z0-9_\"''])'"
     return (
         f"CASE WHEN {flat} AND lower({text}) IN ('nan', '-nan', 'inf', '-inf') THEN {stop} "
-        f"WHEN NOT {flat} AND {nested} AND regexp_matches({text}, {words}) THEN {stop} ELSE {column} END AS '\\0'"
+        f"WHEN NOT {flat} AND {nested} AND regexp_matches({text}, {words}) THEN {stop} ELSE {column} END"
     )
+
+
+def _json_column(column: Column) -> str:
+    name = quote_identifier(column.name)
+    if _POINT_FIRST.fullmatch(column.type):
+        return f"CAST(regexp_replace(CAST({name} AS VARCHAR), '^(-?)[.]', '\\10.') AS JSON) AS {name}"
+    if _POINT_FIRST.search(column.type):
+        message = f"column '{column.name}' holds decimals without a digit before the point inside, which JSON cannot hold"
+        stop = refusal("PZ0812", quote_literal(message), quote_literal("cast them to varchar in the pipeline"))
+        return f"CASE WHEN {name} IS NOT NULL THEN {stop} ELSE {name} END AS {name}"
+    return f"{_finite(name, quote_literal(column.name))} AS {name}"
 
 
 def _guarded_parquet() -> str:

@@ -64,33 +64,35 @@ class Checkpoints:
         except Exception:  # noqa: BLE001 - a session that fails may be past answering; what it had before still holds
             rows = self.resumed
         with contextlib.suppress(duckdb.Error):
-            if rows > 0:
-                bookkeeping.keep_confirmed(self._work, self._task.node.id, rows, self._total, self._digest)
-            else:
-                bookkeeping.forget_confirmed(self._work, self._task.node.id)
+            self._keep(max(rows, 0))
         return max(rows, 0)
 
     def _resumed(self) -> int:
         """Rows that an attempt before had confirmed, if they are the first ones of these rows and the target agrees."""
-        entry = bookkeeping.confirmed(self._work, self._task.node.id) or self._of_earlier_run()
+        entry = bookkeeping.confirmed(self._work, self._task.node.id) or self._of_earlier_runs()
         if entry is None:
             return 0
         rows, total, digest = entry
         if 0 < rows <= total and (total, digest) == (self._total, self._digest) and self._target.resume(rows):
             return rows
-        bookkeeping.forget_confirmed(self._work, self._task.node.id)
+        self._keep(0)  # said once is said for good: what an earlier run's file has is not offered again
         return 0
 
-    def _of_earlier_run(self) -> tuple[int, int, str] | None:
-        earlier, node = self._task.earlier, self._task.node.id
-        if earlier is None:
-            return None
-        try:
-            with attached(self._work, earlier.staging_path, node) as catalog:
-                return bookkeeping.confirmed(self._work, node, catalog)
-        except duckdb.Error as error:
-            self._work.recognise(error)
-            return None  # a file that cannot be read is one without an entry
+    def _keep(self, rows: int) -> None:
+        bookkeeping.keep_confirmed(self._work, self._task.node.id, rows, self._total, self._digest)
+
+    def _of_earlier_runs(self) -> tuple[int, int, str] | None:
+        node = self._task.node.id
+        for earlier in self._task.earlier:
+            try:
+                with attached(self._work, earlier.staging_path, node) as catalog:
+                    found = bookkeeping.confirmed(self._work, node, catalog)
+            except duckdb.Error as error:
+                self._work.recognise(error)
+                return None  # what it had is not known, and an older file may be overtaken by it
+            if found is not None:
+                return found
+        return None
 
     def _fingerprint(self) -> tuple[int, str]:
         """Number and digest of the rows, whatever order they are in."""

@@ -22,8 +22,16 @@ _TYPES: dict[str, dict[str, str]] = {
         "USMALLINT": "INTEGER",
         "UTINYINT": "SMALLINT",
         "TINYINT": "SMALLINT",
+        "TIMESTAMP_S": "TIMESTAMP",
+        "TIMESTAMP_MS": "TIMESTAMP",
+        "TIMESTAMP_NS": "TIMESTAMP",
+        "ENUM": "TEXT",
+        "BIT": "VARBIT",
     }
 }
+
+#: Of those, the ones that DuckDB has no name for.
+_FOREIGN = frozenset({"VARBIT"})
 
 
 def translate(statements: Sequence[str], dialect: str) -> tuple[str, ...]:
@@ -42,6 +50,8 @@ def translate(statements: Sequence[str], dialect: str) -> tuple[str, ...]:
 
     def exact(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.DataType) and isinstance(node.this, exp.DataType.Type) and node.this.name in types:
+            if types[node.this.name] in _FOREIGN:
+                return exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=types[node.this.name])
             return exp.DataType.build(types[node.this.name], dialect="duckdb")
         return node
 

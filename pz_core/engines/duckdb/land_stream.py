@@ -131,10 +131,15 @@ def _next_token(source: Source, task: LandTask, partition: Partition, subject: s
             hint="report it to the connector's authors; an incremental read with a cursor works meanwhile",
         )
     token = source.next_token(task.read, partition)
-    if token is None or isinstance(token, str):
-        return token
-    raise ConnectorError(
-        f"{subject}: the connector gave a token that is no text",
-        where=Where(node=node),
-        hint="report it to the connector's authors",
-    )
+    if token is None:
+        return None
+    try:
+        str.encode(token)  # half a surrogate pair is a str, and no text that a store could hold
+    except (TypeError, UnicodeEncodeError) as error:
+        raise ConnectorError(
+            f"{subject}: the connector gave a token that is no text",
+            where=Where(node=node),
+            hint="report it to the connector's authors",
+            cause=error,
+        ) from error
+    return token

@@ -1,0 +1,46 @@
+"""The kit's suite of connectors, on a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+from pz_s3.connector import S3
+
+from pz_core.testkit.connector import ConnectorSuite
+
+
+class _OnTheStore(ConnectorSuite):
+    connector = S3
+    format: ClassVar[str]
+
+    @pytest.fixture(autouse=True)
+    def _store(self, s3_server: Any) -> Iterator[None]:
+        with s3_server.bucket_of_its_own() as made:
+            self.store = made
+            yield
+
+    def options(self) -> dict[str, Any]:
+        return self.store.options("kit")
+
+    def unreachable(self) -> dict[str, Any]:
+        return self.store.options("kit", endpoint="127.0.0.1:1")
+
+    def broken(self) -> dict[str, Any]:
+        return self.store.options("kit", secret_key="not-the-one")
+
+    def read_options(self, entity: str) -> dict[str, Any]:
+        return {"format": self.format, "path": f"{entity}/"}
+
+    def write_options(self, entity: str) -> dict[str, Any]:
+        return {"format": self.format}
+
+
+class TestS3Parquet(_OnTheStore):
+    format = "parquet"
+
+
+class TestS3Csv(_OnTheStore):
+    format = "csv"
+    contract = True
