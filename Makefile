@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-PACKAGES := . plugins/pz-localfiles plugins/pz-duckdb
+PACKAGES := . $(sort $(dir $(wildcard plugins/*/pyproject.toml)))
 
 .PHONY: help setup compiled demo test lint format unit cases deep bench docs lock clean
 

@@ -13,7 +13,6 @@ NAMED = re.compile(r"\bPZ\d{4}\b")
 
 PACKAGES = "the lock: deps lock, sync and check"
 CAPTURE = "change data capture and the verb cdc"
-FEEDS = "feeds: opaque tokens of a connector"
 STORES = "state backends on servers (postgres, sqlserver, http)"
 AGENT = "the agent server and its tools (mcp)"
 SCD = "the strategies of pz-strategy-scd"
@@ -23,9 +22,7 @@ PARTITIONS = "partitioned reads and writes of connectors to come"
 NOT_YET = {
     "PZ0220": PARTITIONS,
     "PZ0304": PACKAGES,
-    "PZ0319": PARTITIONS,
     "PZ0340": CAPTURE,
-    "PZ0363": FEEDS,
     "PZ0364": "pz validate --connect: what a connector found that may not be meant",
     "PZ0507": CAPTURE,
     "PZ0508": CAPTURE,

@@ -33,8 +33,8 @@ _SUITES = {
     "strategy": ("pz_core.testkit", "StrategySuite", "strategy"),
     "state": ("pz_core.testkit", "StateBackendSuite", "backend"),
 }
-#: Kinds whose rules need nothing from outside, so that no suite has to be offered.
-_NEED_NO_PLACE = ("check", "strategy")
+#: Kinds whose rules need nothing but the class, so that no suite has to be offered.
+_NEED_NO_PLACE = ("strategy",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +227,8 @@ def _suites(offer: Offer, registry: Registry, tell: Any) -> Iterable[type[Suite]
     else:
         tell(
             {
-                "note": f"only its registration was checked: the {offer.kind} names no suite "
-                "(testkit = 'module:Suite' on its class), so there is no place to test it with"
+                "note": f"only its registration was checked: the {offer.kind} names no suite to test it with "
+                "(testkit = 'module:Suite' on its class)"
             }
         )
 
@@ -242,8 +242,10 @@ def _offered(named: object, kind: str) -> type[Suite]:
     try:
         place, _, attribute = str(named).partition(":")
         found: Any = getattr(importlib.import_module(place), attribute)
-        if isinstance(found, type) and issubclass(found, base) and found.subject() is not None:
-            return cast("type[Suite]", found)
+        if isinstance(found, type) and issubclass(found, base):
+            offered = cast("type[Suite]", found)
+            if offered.subject() is not None:
+                return offered
         reason = f"{named} is no {suite} that says what it tests"
     except Exception as error:  # noqa: BLE001 - a plugin can raise anything
         reason = f"{named} cannot be imported: {type(error).__name__}: {error}"

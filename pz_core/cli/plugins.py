@@ -80,7 +80,8 @@ def check(context: click.Context, name: str, as_json: bool) -> int:
     for card in broken:
         rules = list(dict.fromkeys(result["rule"] for result in card.broken))
         shown = ", ".join(rules[:3]) + (f" and {len(rules) - 3} more" if len(rules) > 3 else "")
-        message = f"{card.offer.kind} '{card.offer.name}' of {card.offer.distribution} breaks {shown}"
+        offer = card.offer
+        message = f"{offer.kind} '{offer.name}' of {offer.distribution} {offer.version} breaks {shown}"
         hint = "the card says how; the package's own tests run the same rules one by one"
         output.tell(PzError("PZ0706", message, hint=hint).render())
     return 1 if broken else 0

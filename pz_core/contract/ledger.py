@@ -86,7 +86,8 @@ class LedgerMark:
         dataset: ``connection.entity``.
         cursor, type: of the incremental read.
         base: the watermark that it was read from, ``None`` if from the beginning.
-        upper: the watermark after it, ``None`` if nothing of it landed.
+        upper: the watermark after it, ``None`` if nothing of it landed that has a value in the cursor.
+        nulls: rows that landed without a value in the cursor.
     """
 
     dataset: str
@@ -94,6 +95,7 @@ class LedgerMark:
     type: str | None = None
     base: str | None = None
     upper: str | None = None
+    nulls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +226,13 @@ def delivered_by(claim: LedgerClaim, state: LedgerState) -> str | None:
     """The run that has written a batch before, ``None`` if the batch is to be written.
 
     Raises:
-        PzError: PZ0520 if the target has a part of the batch, PZ0505 if its entry goes by another cursor.
+        PzError: PZ0520 if the target has a part of the batch, PZ0505 if its entry goes by another cursor, or if no row
+            has a value in it.
     """
     entries = {entry.dataset: entry for entry in claim.live(state)}
     marks = [mark for mark in claim.marks if mark.upper is not None]
     if not marks:
+        _refuse_untold(claim)
         own = entries.get("")
         return own.run_id if own is not None and own.run_id in claim.runs else None
     there: list[LedgerEntry] = []
@@ -246,6 +250,20 @@ def delivered_by(claim: LedgerClaim, state: LedgerState) -> str | None:
     if parts or (there and len(there) < len(marks)):
         raise _partly(claim.sink)
     return there[-1].run_id if there else None
+
+
+def _refuse_untold(claim: LedgerClaim) -> None:
+    """PZ0505 for rows without a cursor and none with one: the next run would read them again as if they were new."""
+    for mark in claim.marks:
+        if mark.nulls and mark.base is None:
+            rows = "1 row" if mark.nulls == 1 else f"{mark.nulls} rows"
+            raise PzError(
+                "PZ0505",
+                f"{claim.sink}: {rows} of {mark.dataset} came without a value in cursor '{mark.cursor}' and none with "
+                "one, so that duplicates: 'refuse' cannot tell them from the rows of the next run; nothing was written",
+                hint="leave such rows out (where the cursor is not null), or fill the cursor at the source; once one "
+                "row has a value, those without are loaded with it",
+            )
 
 
 def refuse_other_cursor(sink: str, mark: LedgerMark, entry: LedgerEntry) -> None:

@@ -1,20 +1,26 @@
-"""The contract of a state backend: compare-and-set on keyed entries."""
+"""The contract of a state backend: compare-and-set on keyed entries, and past runs where it can hold them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pz_core.values import Value
 
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """A stored entry: its payload, and a version that changes with every write."""
+    """A stored entry.
+
+    Args:
+        version: changes with every write.
+        project: name of the project that wrote it, where the store may be shared and knows.
+    """
 
     payload: Mapping[str, Value]
     version: str
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,14 @@ class StateScope:
 
 
 class StateBackend(Protocol):
-    """Where a project remembers what it has read. The class is what a registration's target names."""
+    """Where a project remembers what it has read. The class is what a registration's target names.
+
+    It is made with the keys that stand under ``state:``. For a backend that takes ``connection``, that key holds the
+    :class:`~pz_core.contract.connector.ConnectionConfig` of the connection that the project names, secrets wrapped; if
+    the project names none and ``PZ_STATE_CONNECTION_STRING`` is set, ``connection_string`` is its text as a
+    :class:`~pz_core.contract.secrets.Secret`. Such a backend gets the project's name as ``project``, too. Making one
+    touches nothing outside the process.
+    """
 
     name: ClassVar[str]
 
@@ -56,3 +69,61 @@ class StateBackend(Protocol):
 
     def close(self) -> None:
         """Release everything."""
+
+
+#: What became of a run that was to be removed: ``live`` ones stay.
+Removal = Literal["removed", "live", "absent"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """A stored run, without its nodes.
+
+    Args:
+        status: ``running`` until the run has ended in order.
+        live: whether its process is still at work, wherever that is.
+    """
+
+    run_id: str
+    status: str
+    live: bool = False
+
+
+class RunStore(Protocol):
+    """Past runs of one project, for every machine that has it. What is written is seen whole or not at all.
+
+    A document is what ``run_results.json`` holds. Every write may be given again after a fault: what is stored already
+    stays as it is. All methods raise :class:`~pz_core.errors.PzError`, PZ0518 if the store cannot be reached.
+    """
+
+    def describe(self) -> str:
+        """Where the runs are, in a word or two, such as ``pz.runs``."""
+
+    def begin(self, document: Mapping[str, Any]) -> None:
+        """Store a run that starts, and show others that it lives until :meth:`end`, or until this process is gone."""
+
+    def add(self, run_id: str, first: int, nodes: Sequence[Mapping[str, Any]]) -> None:
+        """Store nodes that have ended, the first of them at position ``first`` of the run's nodes."""
+
+    def end(self, document: Mapping[str, Any]) -> None:
+        """Store the whole of a run that has ended, whatever was stored of it before."""
+
+    def add_events(self, run_id: str, first: int, events: Sequence[Mapping[str, Any]]) -> None:
+        """Store events, as the stream has them, the first of them as number ``first``."""
+
+    def heads(self) -> Sequence[RunHead]:
+        """All runs of the project, newest first."""
+
+    def documents(self, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """The documents of runs, by id; those that are not there are left out."""
+
+    def remove(self, run_id: str) -> Removal:
+        """Remove a run whole, with its nodes and events, unless it lives."""
+
+
+@runtime_checkable
+class KeepsRuns(Protocol):
+    """A state backend that can hold runs, too."""
+
+    def run_store(self) -> RunStore:
+        """The runs; they use the connection of the backend and end with it."""

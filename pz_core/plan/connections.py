@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from pz_core.contract.connector import ConnectionConfig
@@ -10,7 +11,7 @@ from pz_core.contract.options import Option, OptionSet
 from pz_core.contract.secrets import Secret
 from pz_core.errors import withhold
 from pz_core.plugins import Registry
-from pz_core.project.model import Project
+from pz_core.project.model import Connection, Project
 from pz_core.values import Value
 
 
@@ -25,7 +26,20 @@ def connection_config(project: Project, name: str, registry: Registry) -> Connec
     Raises:
         PzError: PZ0305 and the other codes of :meth:`Registry.load`, if the connector cannot be used.
     """
-    connection = project.connections[name]
+    return config_of(project.connections[name], project.root, registry)
+
+
+def config_of(connection: Connection, root: Path, registry: Registry) -> ConnectionConfig:
+    """The same for a connection that is at hand, of a project that need not load.
+
+    Args:
+        connection: as written.
+        root: the project's folder.
+        registry: where connectors are found.
+
+    Raises:
+        PzError: like :func:`connection_config`.
+    """
     target = registry.load("connector", connection.connector)
     options: dict[str, Value | Secret] = {}
     for key, value in typed_options(target.connection_options, connection.config).items():
@@ -35,7 +49,7 @@ def connection_config(project: Project, name: str, registry: Registry) -> Connec
             options[key] = _wrapped(value)
         else:
             options[key] = value
-    return ConnectionConfig(name, connection.connector, options, str(project.root))
+    return ConnectionConfig(connection.name, connection.connector, options, str(root))
 
 
 def typed_options(declared: OptionSet, values: Mapping[str, Value]) -> dict[str, Value]:

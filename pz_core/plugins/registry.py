@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from pz_core.plugins.modules import Answer
 
 
+#: First-party packages that are not called after the thing they bring.
+_BRINGERS: Mapping[tuple[str, str], str] = {
+    ("state", "postgres"): "pz-connector-postgres",
+    ("state", "sqlserver"): "pz-connector-sqlserver",
+    ("strategy", "scd1"): "pz-strategy-scd",
+    ("strategy", "scd2"): "pz-strategy-scd",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PluginRow:
     """What ``pz plugins`` tells of one thing.
@@ -207,7 +216,7 @@ class Registry:
 
                 return not_made(environment)
         known = ", ".join(self.names(kind)) or "none"
-        package = f"pz-{kind}-{normalised(name)}"
+        package = _BRINGERS.get((kind, name)) or f"pz-{kind}-{normalised(name)}"
         return PzError(
             code,
             f"{kind} '{name}' is not installed; known: {known}",

@@ -86,7 +86,7 @@ def _load(root: Path, environ: Mapping[str, str], vars_json: str | None) -> Load
         outside_vars=identity.outside_vars | frozenset(given),
         engine=engine,
         retention=retention,
-        state=state,
+        state=replace(state, project=identity.name),
         on_source_drift=identity.on_source_drift,
         connections=connections or {},
         pipelines=tuple(replace(p, sidecar=sidecars.get(p.name, Sidecar())) for p in pipelines),

@@ -64,6 +64,7 @@ class StateConfig:
         declared: whether the project file has a ``state:`` block.
         from_env: the keys that came from the environment.
         connection: the connection that ``state.connection`` names.
+        project: name of the project.
     """
 
     backend: str = "local"
@@ -73,6 +74,7 @@ class StateConfig:
     declared: bool = False
     from_env: frozenset[str] = frozenset()
     connection: Connection | None = field(default=None, repr=False)
+    project: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

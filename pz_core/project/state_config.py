@@ -28,7 +28,7 @@ BACKENDS: dict[str, tuple[str, ...]] = {
     "sqlserver": ("connection", "schema", "artifacts", "events"),
     "http": ("url", "timeout_seconds", "artifacts", "events"),
 }
-_SERVERS = ("postgres", "sqlserver")
+SERVERS = ("postgres", "sqlserver")
 _SWITCHES = ("artifacts", "events")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 _DEFAULT_SCHEMA = "pz"
@@ -63,7 +63,7 @@ def resolve_state(
     keys = BACKENDS.get(state.backend, ())
     name = state.settings.get("connection")
     if not isinstance(name, str):
-        if state.backend in _SERVERS and not environ.get(CREDENTIALS[0]):
+        if state.backend in SERVERS and not environ.get(CREDENTIALS[0]):
             problems.error(
                 "PZ0125",
                 f"state.backend {state.backend} has neither state.connection nor {CREDENTIALS[0]}",
@@ -239,7 +239,7 @@ class _Reader:
         return made
 
     def _switches(self, block: Block, backend: str, keys: tuple[str, ...]) -> tuple[bool, bool]:
-        default = backend in _SERVERS or (backend not in BACKENDS and "artifacts" in keys)
+        default = backend in SERVERS or (backend not in BACKENDS and "artifacts" in keys)
         artifacts = self._switch(block, "artifacts", keys, default)
         events = self._switch(block, "events", keys, False)
         if backend == "http":

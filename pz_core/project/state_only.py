@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pz_core.errors import Problems, Where
@@ -15,6 +16,7 @@ from pz_core.project.interpolate import withhold_environment
 from pz_core.project.loader import open_project_file
 from pz_core.project.model import StateConfig
 from pz_core.project.state_config import read_state, resolve_state
+from pz_core.project.yaml import Block, Text
 
 
 def load_state_config(root: Path, environ: Mapping[str, str] | None = None) -> tuple[StateConfig, int | None]:
@@ -50,4 +52,11 @@ def load_state_config(root: Path, environ: Mapping[str, str] | None = None) -> t
     resolve_state_place = Where(project_file.FILE, None if entry is None else entry.line)
     state = resolve_state(state, connections, environ, resolve_state_place, problems)
     problems.raise_if_any()
+    state = replace(state, project=_name_of(block))
     return state, read_retention(block.fields.get("retention"), project_file.FILE, unused)
+
+
+def _name_of(block: Block) -> str:
+    """The project's name, as far as it can be read."""
+    entry = block.fields.get("name")
+    return entry.node.text.strip() if entry is not None and isinstance(entry.node, Text) else ""

@@ -11,12 +11,12 @@ from typing import Any
 
 from pz_core.compile.model import Graph
 from pz_core.contract.engine import Engine, EngineSettings, LandTask
-from pz_core.contract.events import BreakerStateChanged, NodeCompleted, NodeStarted, RunStarted
+from pz_core.contract.events import NodeStarted, RunStarted
 from pz_core.contract.observer import Observer
 from pz_core.errors import Notice, PzError, PzErrors
 from pz_core.plan.model import Plan
 from pz_core.plugins import Registry
-from pz_core.run.breaker import Breaker, State
+from pz_core.run.breaker import Breaker
 from pz_core.run.bus import EventBus
 from pz_core.run.cancel import CancelToken, StopSignals, monotonic_ms
 from pz_core.run.ending import Ending, RunResult
@@ -35,6 +35,7 @@ from pz_core.run.reuse import TakenOver
 from pz_core.run.runid import in_milliseconds, now_stamp
 from pz_core.run.scheduler import Outcome, Scheduler, Work
 from pz_core.run.state import Stored
+from pz_core.run.telling import breaker_listener, node_completed
 
 __all__ = ["RunResult", "execute"]
 
@@ -322,23 +323,10 @@ class _Run:
         settings = self.project.engine.breaker
         if settings is None:
             return {}
-        return {name: Breaker(settings, self._breaker_listener(name)) for name in self.project.connections}
-
-    def _breaker_listener(self, name: str) -> Any:
-        def changed(old: State, new: State, trigger: str, length: int) -> None:
-            self.bus.publish(
-                BreakerStateChanged(
-                    at=now_stamp(),
-                    run_id=self.run_id,
-                    instance=f"conn:{name}",
-                    old_state=old,
-                    new_state=new,
-                    trigger=trigger,
-                    cool_down_ms=length,
-                )
-            )
-
-        return changed
+        return {
+            name: Breaker(settings, breaker_listener(name, self.run_id, self.bus.publish))
+            for name in self.project.connections
+        }
 
     def _started(self, work: Work) -> None:
         self.bus.publish(
@@ -349,26 +337,7 @@ class _Run:
         if result.error is not None:
             self.errors.append(result.error)
         self.results.add(result)
-        self.bus.publish(
-            NodeCompleted(
-                at=now_stamp(),
-                run_id=self.run_id,
-                node_id=result.id,
-                kind=result.kind,
-                name=result.name,
-                status=result.status,
-                rows=result.rows,
-                duration_ms=result.duration_ms,
-                error_code=result.error.code if result.error else None,
-                error_message=result.error.message if result.error else None,
-                timings=result.timings,
-                provenance=result.provenance,
-                partitions=result.partitions,
-                delivery=result.delivery,
-                caught_up=result.caught_up,
-                accounting=result.accounting,
-            )
-        )
+        self.bus.publish(node_completed(result, self.run_id))
 
     def _close(self, engine: Engine | None, abandoned: bool) -> None:
         """Close the engine; where a node was given up, that may hang and is waited for only so long."""

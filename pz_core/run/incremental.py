@@ -144,6 +144,11 @@ class IncrementalReads:
         """The watermark that a read of this run starts from."""
         return self._stored(dataset)
 
+    def nulls(self, dataset: str) -> int:
+        """Rows that landed without a value in the cursor."""
+        found = self._landed.get(dataset)
+        return 0 if found is None else found.nulls
+
     def remember(self, dataset: str, found: CursorFound, base: Stored | None) -> None:
         """Learn of rows that an earlier run has read, so that SQL sees the slice that was read then.
 

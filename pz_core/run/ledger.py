@@ -127,13 +127,23 @@ class Ledgers:
             return None
         return f"{', '.join(limit.outputs)} has a part of these rows"
 
-    def landed(self, source: SourceNode, base: Stored | None, watermark: Mapping[str, Any] | None) -> None:
-        """Learn what landed of an incremental dataset: from which watermark on, and the watermark after it."""
+    def landed(
+        self, source: SourceNode, base: Stored | None, watermark: Mapping[str, Any] | None, nulls: int = 0
+    ) -> None:
+        """Learn what landed of an incremental dataset.
+
+        Args:
+            source: the dataset.
+            base: the watermark that it was read from.
+            watermark: the one after it, as recorded.
+            nulls: rows without a value in the cursor.
+        """
         assert source.incremental is not None
         upper = None if watermark is None else str(watermark["value"])
         kind = None if watermark is None else str(watermark["type"])
         start = None if base is None else base.value
-        self._marks[source.dataset] = LedgerMark(source.dataset, source.incremental.cursor, kind, start, upper)
+        cursor = source.incremental.cursor
+        self._marks[source.dataset] = LedgerMark(source.dataset, cursor, kind, start, upper, nulls)
 
     def claim(self, id: str, control: Control) -> LedgerClaim:
         """What a load asks of its target's ledger, which is there when this returns.

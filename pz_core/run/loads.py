@@ -120,8 +120,8 @@ class SourceLoads:
         base = None if reads is None else reads.base(source.dataset)
         ledgers = self._memory.ledgers
         if reused is not None:
-            if ledgers is not None and source.incremental is not None:
-                ledgers.landed(source, base, reused.watermark)
+            if ledgers is not None and reads is not None and source.incremental is not None:
+                ledgers.landed(source, base, reused.watermark, reads.nulls(source.dataset))
             return reused
         task = self._resuming(source, task)
         facts = read_facts(task, source.incremental, base)
@@ -139,7 +139,7 @@ class SourceLoads:
         for notice in landed.notices:
             self._note(notice)
         if ledgers is not None:
-            ledgers.landed(source, base, landed.watermark)
+            ledgers.landed(source, base, landed.watermark, reads.nulls(source.dataset))
         return replace(done, watermark=landed.watermark, caught_up=landed.caught_up, observed=seen, read=facts)
 
     # --- parts ---------------------------------------------------------------------------------------------------

@@ -322,7 +322,8 @@ class NodeRunner:
                 raise disagree(node, f"{drained.rows_staged} staged, {drained.rows_written} written")
         stalls = drained.stalls if drained.tier == "universal" else None
         delivery = None if drained.delivery is None else _delivery(drained.delivery)
-        return Done(drained.rows_written, account, stalls, drained.warnings, delivery=delivery)
+        choices = drained.choices or None
+        return Done(drained.rows_written, account, stalls, drained.warnings, delivery=delivery, choices=choices)
 
     def _delivered_before(self, node: NodePlan, drained: DrainResult, by: str) -> Done:
         """The target has the batch, as its ledger says; an attempt of this very run may have written it."""

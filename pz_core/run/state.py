@@ -5,6 +5,7 @@ Sources: engine.md 1.11, 5.2, 6.1 and 6.2, DECISIONS 4 and 10.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from pz_core.compile.cursors import canonical_cursor, later
+from pz_core.contract.secrets import Secret
 from pz_core.contract.state import StateBackend, StateEntry
-from pz_core.errors import Notice, PzError
+from pz_core.errors import Notice, PzError, withhold
+from pz_core.plan.connections import config_of
 from pz_core.plugins import Registry
 from pz_core.project.model import StateConfig
+from pz_core.project.state_config import CREDENTIALS, SERVERS
 
 #: The section of the store that watermarks are in.
 WATERMARKS = "watermarks"
@@ -35,14 +39,31 @@ def open_state(config: StateConfig, root: Path, registry: Registry) -> StateBack
         registry: where plugins are found.
 
     Raises:
-        PzError: PZ0125 if no installed plugin offers the backend, naming the package that would; PZ0518, PZ0519.
+        PzError: PZ0125 if no installed plugin offers the backend, naming the package that would, or if nothing names its
+            server; PZ0305 and others if the connector of its connection cannot be used; PZ0518, PZ0519.
     """
     if not registry.has("state", config.backend):
         missing = registry.missing("state", config.backend)
         raise PzError(
             "PZ0125", f"state.backend {config.backend} cannot be opened: {missing.message}", hint=missing.hint
         )
-    made: StateBackend = registry.load("state", config.backend)(config.settings, str(root))
+    made: StateBackend = registry.load("state", config.backend)(_settings(config, root, registry), str(root))
+    return made
+
+
+def _settings(config: StateConfig, root: Path, registry: Registry) -> Mapping[str, Any]:
+    """What a backend is made with: the keys of ``state:``, with the connection itself in the place of its name."""
+    made: dict[str, Any] = dict(config.settings)
+    if config.connection is not None:
+        made["connection"] = config_of(config.connection, root, registry)
+    elif config.backend in SERVERS or "connection" in registry.registration("state", config.backend).keys:
+        text = os.environ.get(CREDENTIALS[0])
+        if text:
+            withhold({text: f"${{{CREDENTIALS[0]}}}"})
+            made["connection_string"] = Secret(text)
+    else:
+        return made
+    made["project"] = config.project
     return made
 
 

@@ -167,7 +167,9 @@ class Bench:
             with engine.work() as work:
                 return Landed(result, read_rows(work.cursor, wanted))
 
-    def landed_after_failure(self, spec: ReadSpec, tier: Tier, control: KitControl) -> tuple[BaseException | None, bool]:
+    def landed_after_failure(
+        self, spec: ReadSpec, tier: Tier, control: KitControl
+    ) -> tuple[BaseException | None, bool]:
         """Land what is expected to fail: the error, and whether anything of it can be seen in staging."""
         with self._engine(65_536) as engine:
             task = LandTask(NodeRef("kit", f"kit.{spec.entity}"), "landed", "kit", "kit", tier, spec)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery
 from pz_core.testkit import corpus
-from pz_core.testkit.connector_hooks import caught, same_arguments
+from pz_core.testkit.asking import caught, same_arguments
 from pz_core.testkit.corpus import memory_database
 from pz_core.testkit.rules import Broken, NotApplicable, Suite, require, rule
 from pz_core.values import Value, canonical_json, quote_identifier, quote_path
@@ -91,7 +91,7 @@ class CheckSuite(Suite):
 
     @rule("declared")
     def the_class_is_a_check(self) -> None:
-        """Name and every method of the contract are there; the schema of the body, where there is one, is plain data."""
+        """Name and every method of the contract are there; a schema of the body is plain data."""
         kind = cast(Any, self.check)
         require(_NAME.fullmatch(str(getattr(kind, "name", ""))), "name is no name: write [a-z][a-z0-9_]*")
         made = self.make()
@@ -130,7 +130,9 @@ class CheckSuite(Suite):
             if query.sample is None:
                 continue
             rows = self._database.execute(query.sample).fetchall()
-            require(bool(rows) == (case.violations > 0), f"case {number}: {len(rows)} rows for {case.violations} violations")
+            require(
+                bool(rows) == (case.violations > 0), f"case {number}: {len(rows)} rows for {case.violations} violations"
+            )
             require(query.sample_limit > 0, "sample_limit is not above zero")
 
     @rule("counts")
@@ -172,19 +174,19 @@ class CheckSuite(Suite):
             made = self.make().define(case.body)
             require(isinstance(made, CheckDefinition), f"define() gave a {type(made).__name__}")
             require(made == self.make().define(case.body), "two calls give two definitions")
-            require(caught(lambda d=made: canonical_json(dict(d.options))) is None, "options are no plain data")
+            require(caught(canonical_json, dict(made.options)) is None, "options are no plain data")
             require(made.kind == self.subject() or made.name is not None, f"kind is {made.kind}")
 
     @rule("bodies")
     def malformed_bodies_are_refused(self) -> None:
         """A body is taken, or refused with a CheckFault that says how it is malformed; nothing else comes out."""
         for body in (*_ODD_BODIES, *self.malformed):
-            error = caught(lambda b=body: self.make().define(b))
+            error = caught(self.make().define, body)
             if error is None:
                 continue
             require(isinstance(error, CheckFault), f"body {body!r:.60} raised {type(error).__name__}: {error}")
             require(str(error).strip(), f"body {body!r:.60}: the fault says nothing")
-        taken = [b for b in self.malformed if caught(lambda b=b: self.make().define(b)) is None]
+        taken = [b for b in self.malformed if caught(self.make().define, b) is None]
         require(not taken, f"malformed bodies were taken: {taken}")
 
     @rule("names", cases=corpus.COLUMN_NAMES)
@@ -197,7 +199,7 @@ class CheckSuite(Suite):
         query = self._query(body, self._relation(rows))
         for sql in (query.count, query.sample, query.detail):
             if sql is not None:
-                error = caught(lambda s=sql: self._database.execute(s).fetchall())
+                error = caught(self._database.execute, sql)
                 require(error is None, f"the query cannot run: {error}")
 
     @rule("names")
@@ -207,7 +209,7 @@ class CheckSuite(Suite):
         if body is None:
             raise NotApplicable("the suite says no body for a column")
         query = self._query(body, self._relation("SELECT 1 AS there"))
-        error = caught(lambda: self._database.execute(query.count).fetchall())
+        error = caught(self._database.execute, query.count)
         require(error is not None, "it was answered")
 
     def _relation(self, rows: str, kind: str = "TABLE") -> str:

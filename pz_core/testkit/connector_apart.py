@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pz_core.errors import PzError, PzErrors
-from pz_core.testkit.connector_hooks import ConnectorHooks, refused_by_name
+from pz_core.testkit.asking import refused_by_name
+from pz_core.testkit.connector_hooks import ConnectorHooks
 from pz_core.testkit.rows import Rows
 from pz_core.testkit.rules import require, rule
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pz_core.contract.capabilities import Capabilities, LoadMode
 from pz_core.contract.connector import (
     ConnectionConfig,
     Connector,
+    ReadSpec,
     Sink,
     Source,
-    ReadSpec,
     WriteSpec,
 )
 from pz_core.contract.engine import Tier
 from pz_core.contract.secrets import Secret
-from pz_core.contract.strategy import Strategy
 from pz_core.errors import PzError, PzErrors
+from pz_core.testkit.asking import caught, rows_of, strategy_of, word_of
 from pz_core.testkit.bench import Bench, KitControl
 from pz_core.testkit.corpus import arrow_table, memory_database
-from pz_core.testkit.rows import Rows, Sent, described, read_rows
-from pz_core.testkit.rules import Rule, Suite, codes_of
-from pz_core.values import CONTRACT_TYPES, Value, quote_identifier
+from pz_core.testkit.rows import Rows, Sent, described
+from pz_core.testkit.rules import Rule, Suite
+from pz_core.values import CONTRACT_TYPES, Value, duckdb_type, quote_identifier, quote_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,8 +36,6 @@ ALL_TYPES: frozenset[str] = frozenset(CONTRACT_TYPES)
 #: What an entity is called that no place has.
 ABSENT = "pz_kit_absent"
 
-_WORDS = {kind: word for word, kind in CONTRACT_TYPES.items()}
-_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 #: Strategies that the core ships; a connector is tested with those that it can be loaded by.
 STRATEGIES: tuple[str, ...] = ("replace", "append", "merge")
 #: Column -> word and SQL of the rows that reads are tested with, in the order of their rows.
@@ -56,12 +53,16 @@ _DATASET: dict[str, tuple[str, tuple[str, ...]]] = {
         "timestamptz",
         (
             "'2026-01-01 01:00:00+01'", "'2026-01-02 00:00:00+00'", "'2026-01-01 19:00:00-05'",
-            "'2026-01-02 00:00:00.000001+00'", "NULL", "'2026-01-05 00:00:00+00'", "'2026-01-02 05:30:00+05:30'", "NULL",
+            "'2026-01-02 00:00:00.000001+00'", "NULL", "'2026-01-05 00:00:00+00'", "'2026-01-02 05:30:00+05:30'",
+            "NULL",
         ),
     ),
     "day": (
         "date",
-        ("'2026-01-01'", "'2026-01-02'", "'2026-01-02'", "'2026-01-03'", "NULL", "'2026-01-05'", "'2026-01-02'", "NULL"),
+        (
+            "'2026-01-01'", "'2026-01-02'", "'2026-01-02'", "'2026-01-03'", "NULL", "'2026-01-05'", "'2026-01-02'",
+            "NULL",
+        ),
     ),
     "amount": ("decimal(18,3)", ("1.100", "2.200", "2.200", "2.201", "NULL", "999999.999", "2.200", "-0.001")),
     "ratio": ("double", ("0.1", "NULL", "1e300", "-0.5", "0.0", "2.5", "0.30000000000000004", "5e-324")),
@@ -98,11 +99,11 @@ class ConnectorHooks(Suite):
         raise NotImplementedError("override options(): the connection options of a place to test with")
 
     def unreachable(self) -> Mapping[str, Value] | None:
-        """Hook: options of a place that does not answer now but may later (a closed port); ``None`` if there is none."""
+        """Hook: options of a place that does not answer now but may later (a closed port), if there is one."""
         return None
 
     def broken(self) -> Mapping[str, Value] | None:
-        """Hook: options that will never work (a wrong password, a folder that is a file); ``None`` if there are none."""
+        """Hook: options that will never work (a wrong password, a folder that is a file), if there are any."""
         return None
 
     def read_options(self, entity: str) -> Mapping[str, Value]:
@@ -126,6 +127,16 @@ class ConnectorHooks(Suite):
     def fetch(self, entity: str) -> pa.Table | None:
         """Hook: rows of an entity, ``None`` if it is not there. By default the connector under test reads them."""
         raise _NoFetch
+
+    def is_absent(self, error: PzError, entity: str) -> bool:
+        """Hook: whether the error of a read says that there is no such entity.
+
+        By default it does if the place says of it what it says of an entity that was never made.
+        """
+        never = entity[:-4] + "zzzz"
+        self._contracts()[never] = self._contracts().get(entity, {"id": "varchar"})
+        other = caught(self.bench().land, self.read_spec(never), self.read_tiers()[-1])
+        return isinstance(other, PzError) and _shape(other, never) == _shape(error, entity)
 
     # --- from here on: what rules use -----------------------------------------------------------------------------
 
@@ -280,11 +291,8 @@ class ConnectorHooks(Suite):
         try:
             return self.bench().land(self.read_spec(entity), tier or tiers[-1]).rows
         except PzError as error:
-            never = entity[:-4] + "zzzz"
-            self._contracts()[never] = self._contracts().get(entity, {"id": "varchar"})
-            other = caught(lambda: self.bench().land(self.read_spec(never), tier or tiers[-1]))
-            if isinstance(other, PzError) and _shape(other, never) == _shape(error, entity):
-                return None  # the place says of it what it says of an entity that was never made
+            if self.is_absent(error, entity):
+                return None
             raise
 
     def sent(self, table: pa.Table) -> Sent:
@@ -301,7 +309,7 @@ class ConnectorHooks(Suite):
         rows = len(_DATASET["id"][1])
         lines = (
             ", ".join(
-                f"CAST({values[n]} AS {_duckdb(word)}) AS {quote_identifier(name)}"
+                f"CAST({values[n]} AS {duckdb_type(word)}) AS {quote_identifier(name)}"
                 for name, (word, values) in kept.items()
             )
             for n in range(rows)
@@ -321,14 +329,11 @@ class ConnectorHooks(Suite):
     @classmethod
     def id_type(cls) -> str:
         """DuckDB type of the ``id`` in :meth:`pairs`."""
-        return next((_duckdb(word) for word in ("bigint", "int", "varchar") if cls.holds(word)), "VARCHAR")
+        return next((duckdb_type(word) for word in ("bigint", "int", "varchar") if cls.holds(word)), "VARCHAR")
 
     def pairs_query(self, *rows: tuple[int, str | None]) -> str:
         """A SELECT of rows ``(id, label)``."""
-        lines = [
-            f"SELECT CAST({n} AS {self.id_type()}) AS id, CAST({'NULL' if t is None else _quoted(t)} AS VARCHAR) AS label"
-            for n, t in rows
-        ]
+        lines = [f"SELECT CAST({n} AS {self.id_type()}) AS id, CAST({_quoted(t)} AS VARCHAR) AS label" for n, t in rows]
         return " UNION ALL ".join(lines) or (
             f"SELECT CAST(NULL AS {self.id_type()}) AS id, CAST(NULL AS VARCHAR) AS label WHERE false"
         )
@@ -384,80 +389,5 @@ def _shape(error: PzError, entity: str) -> tuple[str, str]:
     return error.code, re.sub(r"Did you mean.*", "", error.message.replace(entity, "…"))
 
 
-def rows_of(table: pa.Table) -> Rows:
-    """Rows of an Arrow table."""
-    with memory_database() as database:
-        database.register("given", table)
-        return read_rows(database, "given")
-
-
-def rows_of_batches(batches: Sequence[pa.RecordBatch]) -> Rows:
-    """Rows of record batches."""
-    import pyarrow as pa
-
-    return rows_of(pa.Table.from_batches(list(batches)))
-
-
-def word_of(kind: str) -> str | None:
-    """The word of ``columns:`` for a DuckDB type; ``None`` if there is none."""
-    found = _DECIMAL.fullmatch(kind)
-    return f"decimal({found[1]},{found[2]})" if found else _WORDS.get(kind)
-
-
-def strategy_of(name: str) -> Strategy:
-    """A strategy of the core."""
-    from pz_core.strategies.append import Append
-    from pz_core.strategies.merge import Merge
-    from pz_core.strategies.replace import Replace
-
-    return {"append": Append, "merge": Merge, "replace": Replace}[name]()
-
-
-def caught(call: Callable[[], object]) -> Exception | None:
-    """What a call raises."""
-    try:
-        call()
-    except Exception as error:  # noqa: BLE001 - it is handed back to be judged
-        return error
-    return None
-
-
-def refused_by_name(error: BaseException | None, column: str | None = None) -> str | None:
-    """What is wrong with a refusal; ``None`` if it has a code of its own and names the column.
-
-    Args:
-        error: what was raised.
-        column: that must stand in the message.
-    """
-    if error is None:
-        return "nothing was refused"
-    codes = codes_of(error)
-    if not codes:
-        return f"a foreign {type(error).__name__} came out: {error}"
-    if set(codes) == {"PZ0501"}:
-        return f"the refusal has no code of its own: {error}"
-    if column is not None and column not in str(error):
-        return f"the refusal does not name column '{column}': {error}"
-    return None
-
-
-def same_arguments(theirs: Callable[..., Any], ours: Callable[..., Any]) -> bool:
-    """Whether a method can be called with what the contract's method is called with."""
-    wanted = [p for p in inspect.signature(ours).parameters.values() if p.name != "self"]
-    try:
-        inspect.signature(theirs).bind(*[None for _ in wanted])
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _duckdb(word: str) -> str:
-    from pz_core.values import duckdb_type
-
-    return duckdb_type(word)
-
-
-def _quoted(text: str) -> str:
-    from pz_core.values import quote_literal
-
-    return quote_literal(text)
+def _quoted(text: str | None) -> str:
+    return "NULL" if text is None else quote_literal(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pz_core.contract.engine import Tier
 from pz_core.contract.ledger import LedgerClaim, LedgerMark
-from pz_core.testkit.connector_hooks import ConnectorHooks, caught
+from pz_core.testkit.asking import caught
+from pz_core.testkit.connector_hooks import ConnectorHooks
 from pz_core.testkit.rows import Rows
 from pz_core.testkit.rules import codes_of, require, rule
 
@@ -32,9 +33,7 @@ class LedgerRules(ConnectorHooks):
         entity, rows = self.entity(), self.pairs((1, "a"), (2, "b"))
         self.write(entity, self.pairs((0, "z")), "append", tier, ledger=_claim(entity, "r-0", None, "0"))
         claim = _claim(entity, "r-1", "0", "2")
-        error = caught(
-            lambda: self.write(entity, self.failing(), "append", tier, ledger=claim, batch_bytes=65_536)
-        )
+        error = caught(lambda: self.write(entity, self.failing(), "append", tier, ledger=claim, batch_bytes=65_536))
         require(error is not None, "the write of a row that cannot be made succeeded")
         result = self.write(entity, rows, "append", tier, ledger=_claim(entity, "r-2", "0", "2"))
         require(result.rows_written == 2, f"{result.rows_written} rows were written after the failure")

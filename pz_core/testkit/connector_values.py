@@ -7,12 +7,14 @@ import locale
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 from pz_core.contract.engine import Tier
 from pz_core.errors import PzError, PzErrors
 from pz_core.testkit import corpus
-from pz_core.testkit.connector_hooks import ConnectorHooks, caught, refused_by_name
+from pz_core.testkit.asking import caught, refused_by_name
+from pz_core.testkit.connector_hooks import ConnectorHooks
 from pz_core.testkit.corpus import arrow_table
 from pz_core.testkit.rows import Rows
 from pz_core.testkit.rules import Broken, NotApplicable, require, rule
@@ -62,7 +64,7 @@ class ValueRules(ConnectorHooks):
         strategy = self.strategies()[0]
         for tier in self.write_tiers():
             entity = self.entity("v")
-            error = caught(lambda e=entity, t=tier: self.write(e, table, strategy, t))
+            error = caught(self.write, entity, table, strategy, tier)
             if error is not None:
                 self._refused(error, sample.name, must, f"the {tier} write", "v")
                 require(not self.found(entity), f"rows are there though the {tier} write was refused")
@@ -73,11 +75,9 @@ class ValueRules(ConnectorHooks):
                     self.sent(table).must_be(rows, what=f"{sample.name}, {tier} write, {what}")
 
     def _looks(self, entity: str) -> list[tuple[str, Any]]:
-        looks: list[tuple[str, Any]] = [
-            (f"{t} read", lambda t=t: self.found(entity, t)) for t in self.read_tiers()
-        ]
+        looks: list[tuple[str, Any]] = [(f"{t} read", partial(self.found, entity, t)) for t in self.read_tiers()]
         if type(self).fetch is not ConnectorHooks.fetch or not looks:
-            looks.append(("the suite's own look", lambda: self.found(entity)))
+            looks.append(("the suite's own look", partial(self.found, entity)))
         return looks
 
     def _seen(self, look: Any, name: str, must: bool, what: str) -> Rows | None:
@@ -112,7 +112,7 @@ class ValueRules(ConnectorHooks):
 
     @rule("names", needs=["load_modes"], cases=lambda suite: suite.write_tiers())
     def columns_may_have_any_name(self, tier: Tier) -> None:
-        """Reserved words, spaces, quotes, any script: a column keeps its name, or is refused by a code that names it."""
+        """A column of any name keeps it, or is refused by a code that names it."""
         strategy = self.strategies()[0]
         if self._carried(corpus.COLUMN_NAMES, strategy, tier) is None:
             return

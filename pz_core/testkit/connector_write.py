@@ -6,7 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from pz_core.contract.engine import Tier
-from pz_core.testkit.connector_hooks import ConnectorHooks, caught
+from pz_core.testkit.asking import caught
+from pz_core.testkit.connector_hooks import ConnectorHooks
 from pz_core.testkit.corpus import arrow_table
 from pz_core.testkit.interposed import Interposed, embedded, scribbled
 from pz_core.testkit.rows import Rows, same_rows
@@ -298,4 +299,3 @@ def _both(one: pa.Table, two: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     return pa.concat_tables([one, two])
-

@@ -116,7 +116,22 @@ _SCRIPTS = (
     "\U0010ffff \ufffd",
     "zero\u200bwidth, no\u00a0break",
 )
-_LOOK_ALIKES = ("007", "1e5", "true", "NULL", "null", "\\N", "NaN", "2026-01-01", "12:30", "1_000", "0x1F", "1,5", "=1+1", "-")
+_LOOK_ALIKES = (
+    "007",
+    "1e5",
+    "true",
+    "NULL",
+    "null",
+    "\\N",
+    "NaN",
+    "2026-01-01",
+    "12:30",
+    "1_000",
+    "0x1F",
+    "1,5",
+    "=1+1",
+    "-",
+)
 _SYNTAX = (
     "'single' and ''doubled''",
     '"double" and ""doubled""',
@@ -124,7 +139,7 @@ _SYNTAX = (
     "comma, semicolon; tab\tpipe|",
     "$1 ? %s %(x)s :x {0} {x} {{ y }} {% z %} ${HOME} $$ $tag$",
     "/* comment */ -- and more",
-    "`tick` [bracket] <tag attr=\"v\">&amp;</tag>",
+    '`tick` [bracket] <tag attr="v">&amp;</tag>',
     "'); DROP TABLE t; --",
 )
 
@@ -158,7 +173,11 @@ SAMPLES: tuple[Sample, ...] = (
     _made("double_zeros_only", "double", ("'-0.0'::DOUBLE", "0.0")),
     _made("double_nan", "double", ("'nan'::DOUBLE", "1.0", "NULL")),
     _made("double_infinity", "double", ("'inf'::DOUBLE", "'-inf'::DOUBLE", "1.0", "NULL")),
-    _made("decimal", "decimal", ("'12345678901234567890123456789.123456789'", "'-0.000000001'", "'0'", "'1.1'", "NULL")),
+    _made(
+        "decimal",
+        "decimal",
+        ("'12345678901234567890123456789.123456789'", "'-0.000000001'", "'0'", "'1.1'", "NULL"),
+    ),
     _made("decimal_18_3", "decimal(18,3)", ("'999999999999999.999'", "'-999999999999999.999'", "'0.100'", "NULL")),
     _made("decimal_38_0", "decimal(38,0)", ("'99999999999999999999999999999999999999'", "'-1'", "NULL")),
     _made(
@@ -213,15 +232,28 @@ SAMPLES: tuple[Sample, ...] = (
         "json",
         _texts('{"a": [1, null, {"b": ""}], "é": "\\u00e9 \\" \\\\"}', "[]", "{}", '"text"', "true", "null", None),
     ),
-    _made("json_numbers", "json", _texts('{"big": 9007199254740993, "small": 0.1, "exp": 1e400}', "12345678901234567890")),
+    _made(
+        "json_numbers",
+        "json",
+        _texts('{"big": 9007199254740993, "small": 0.1, "exp": 1e400}', "12345678901234567890"),
+    ),
     _made(
         "blob",
         "blob",
-        ("'\\x00\\xFF\\x0A\\x0D\\x27\\x22\\x5C'::BLOB", "''::BLOB", "'plain'::BLOB", "repeat('a', 100000)::BLOB", "NULL"),
+        (
+            "'\\x00\\xFF\\x0A\\x0D\\x27\\x22\\x5C'::BLOB", "''::BLOB", "'plain'::BLOB",
+            "repeat('a', 100000)::BLOB", "NULL",
+        ),
     ),
     _nested("list", "INTEGER[]", "[1, NULL, 3]", "[]", "NULL"),
     _nested("list_of_text", "VARCHAR[]", "['', NULL, 'NULL', 'a,b', '\"q\"', 'é']", "[]", "NULL"),
-    _nested("struct", "STRUCT(a BIGINT, \"b c\" VARCHAR)", "{'a': 9007199254740993, 'b c': ''}", "{'a': NULL, 'b c': NULL}", "NULL"),
+    _nested(
+        "struct",
+        'STRUCT(a BIGINT, "b c" VARCHAR)',
+        "{'a': 9007199254740993, 'b c': ''}",
+        "{'a': NULL, 'b c': NULL}",
+        "NULL",
+    ),
     _nested("map", "MAP(VARCHAR, INTEGER)", "map {'k': 1, 'é \"': NULL}", "map {}", "NULL"),
     _nested(
         "deep",

@@ -119,7 +119,7 @@ class ProjectTester:
 
     def start(self, *argv: str, env: Mapping[str, str | None] | None = None) -> subprocess.Popen[str]:
         """Start ``pz`` as a process of its own, to be sent signals or killed; its streams are pipes."""
-        return subprocess.Popen(  # noqa: S603 - our own program
+        return subprocess.Popen(
             [sys.executable, "-m", "pz_core", *argv],
             cwd=self.folder, env=self._environment(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, encoding="utf-8",
@@ -174,7 +174,7 @@ class ProjectTester:
         return {name: value for name, value in made.items() if value is not None}
 
     def _process(self, argv: Sequence[str], env: Mapping[str, str | None] | None, timeout_s: float) -> Said:
-        done = subprocess.run(  # noqa: S603 - our own program
+        done = subprocess.run(
             [sys.executable, "-m", "pz_core", *argv],
             cwd=self.folder, env=self._environment(env), capture_output=True, text=True, encoding="utf-8",
             timeout=timeout_s, check=False,

@@ -137,9 +137,7 @@ class Sent:
                 tuple(c.name for c in columns) == arrived.names,
                 f"{what} has columns {', '.join(arrived.names)}; sent were {', '.join(c.name for c in columns)}",
             )
-            kinds = [
-                self._fitting(own, theirs, what) for own, theirs in zip(columns, arrived.columns, strict=True)
-            ]
+            kinds = [self._fitting(own, theirs, what) for own, theirs in zip(columns, arrived.columns, strict=True)]
             fields = ", ".join(exact_text(c, kind) for c, kind in zip(columns, kinds, strict=True))
             texts = [tuple(r) for r in database.execute(f"SELECT {fields} FROM sent").fetchall()]
             for own, kind in zip(columns, kinds, strict=True):
@@ -153,7 +151,7 @@ class Sent:
             return None
         other = self._returns_as.get(sent.type) or self._returns_as.get(sent.type.partition("(")[0])
         require(
-            other is not None and other == arrived.type or holds_exactly(arrived.type, sent.type),
+            (other is not None and other == arrived.type) or holds_exactly(arrived.type, sent.type),
             f"{what}: column '{sent.name}' was sent as {sent.type} and is {arrived.type} now; if that is how the place "
             "has it, say so in returns_as",
         )
@@ -167,8 +165,8 @@ def _refuse_lossy(database: duckdb.DuckDBPyConnection, column: Column, kind: str
     [count] = database.execute(f"SELECT count(*) FROM sent WHERE {own} IS DISTINCT FROM {back}").fetchall()[0]
     require(
         not count or column.type == "JSON",
-        f"{what}: column '{column.name}' holds {count} values of {column.type} that {kind} cannot hold: the load had to "
-        "fail with PZ0812",
+        f"{what}: column '{column.name}' holds {count} values of {column.type} that {kind} cannot hold: the load had "
+        "to fail with PZ0812",
     )
 
 
@@ -213,5 +211,7 @@ def _json(text: str) -> str:
 
 
 def _shown(row: Texts) -> str:
-    parts = ["NULL" if v is None else repr(v if len(v) <= _SHOWN else f"{v[:_SHOWN]}… ({len(v)} characters)") for v in row]
+    parts = [
+        "NULL" if v is None else repr(v if len(v) <= _SHOWN else f"{v[:_SHOWN]}… ({len(v)} characters)") for v in row
+    ]
     return f"({', '.join(parts)})"

@@ -1,7 +1,7 @@
 """What a suite is made of: rules, marks for what is not kept yet, and how pytest finds both.
 
-A suite is a class with rules. An author subclasses it in a test file; each rule is then a test of that class for pytest,
-and :func:`~pz_core.testkit.report.run_suite` runs the same rules without pytest.
+A suite is a class with rules. An author subclasses it in a test file; each rule is then a test of that class for
+pytest, and :func:`~pz_core.testkit.report.run_suite` runs the same rules without pytest.
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from pz_core.contract.state import StateBackend, StateEntry
 from pz_core.errors import PzError
-from pz_core.testkit.connector_hooks import caught
+from pz_core.testkit.asking import caught
 from pz_core.testkit.rules import NotApplicable, Suite, codes_of, require, rule
 from pz_core.values import Value
 
@@ -32,7 +33,8 @@ PAYLOADS: dict[str, Mapping[str, Value]] = {
 }
 KEYS: tuple[str, ...] = (
     "a.b", "A.b", "a.B", "a b.c", "it's.x", 'quo"te.x', "semi;colon.x", "per%cent.x", "under_score.x", "star*.x",
-    "../up.x", "/root.x", "back\\slash.x", "ünï.日本", "🙂.x", "line\nbreak.x", " lead.x", "trail.x ", "null.x", "k" * 300,
+    "../up.x", "/root.x", "back\\slash.x", "ünï.日本", "🙂.x", "line\nbreak.x", " lead.x", "trail.x ", "null.x",
+    "k" * 300,
     "-- comment.x", "$a.$b", "{}.x", "a.b.c", ".",
 )  # fmt: skip
 SCOPES: tuple[str, ...] = ("../evil", "a/b", "", "Watermarks", "x.json", "a\n", "a b", "'; --")
@@ -162,7 +164,7 @@ class StateBackendSuite(Suite):
             ("no version, though the entry is there", KEY, None),
             ("a version, though there is no entry", "absent.x", first.version),
         ):
-            self._refused(store, lambda k=key, e=expected: store.write(SCOPE, k, {"value": "3"}, e), what)
+            self._refused(store, partial(store.write, SCOPE, key, {"value": "3"}, expected), what)
         require(self._entry(store).payload == {"value": "2"}, "a refused write changed the entry")
         require(store.read(SCOPE, "absent.x") is None, "a refused write made an entry")
 
@@ -187,7 +189,7 @@ class StateBackendSuite(Suite):
         store = self.opened()
         first = store.write(SCOPE, KEY, {"value": "1"}, None)
         for payload in ({"value": float("nan")}, {"value": object()}):
-            error = caught(lambda p=payload: store.write(SCOPE, KEY, cast(Any, p), first.version))
+            error = caught(store.write, SCOPE, KEY, payload, first.version)
             require(isinstance(error, (ValueError, PzError)), f"{payload} was answered with {error!r}")
         require(self._entry(self.opened()).payload == {"value": "1"}, "the old entry is gone")
 
@@ -224,7 +226,7 @@ class StateBackendSuite(Suite):
                 errors.append(error)
 
         self.opened()
-        _at_once([lambda n=n: make(n) for n in range(5)])
+        _at_once([partial(make, n) for n in range(5)])
         foreign = [e for e in errors if "PZ0520" not in codes_of(e)]
         require(not foreign, f"a writer that came second got {foreign[:1]}")
         require(len(won) == 1, f"{len(won)} writers of one entry were told that they made it")
@@ -244,7 +246,7 @@ class StateBackendSuite(Suite):
                 errors.append(error)
 
         self.opened()
-        _at_once([lambda n=n: write(n) for n in range(4)])
+        _at_once([partial(write, n) for n in range(4)])
         require(not errors, f"a writer failed: {errors[:1]}")
         found = {k: e.payload["value"] for k, e in self.opened().entries(SCOPE).items()}
         require(found == {f"k{n}.x": 4 for n in range(4)}, f"stored is {found}")
@@ -283,7 +285,11 @@ class StateBackendSuite(Suite):
             raise NotApplicable("the store is no file")
         for file in files:
             size = file.stat().st_size
-            content = {"cut in half": file.read_bytes()[: size // 2], "emptied": b"", "overwritten": b"\x00no\xff" * 200}
+            content = {
+                "cut in half": file.read_bytes()[: size // 2],
+                "emptied": b"",
+                "overwritten": b"\x00no\xff" * 200,
+            }
             file.write_bytes(content[damage])
         again = self.opened()
         try:
@@ -306,7 +312,8 @@ class StateBackendSuite(Suite):
             raise NotApplicable("the suite names no store that cannot be reached")
         error = caught(lambda: self.opened(settings).write(SCOPE, KEY, MARK, None))
         require(
-            isinstance(error, PzError) and error.code in ("PZ0518", "PZ0531", "PZ0532"), f"it was answered with {error!r}"
+            isinstance(error, PzError) and error.code in ("PZ0518", "PZ0531", "PZ0532"),
+            f"it was answered with {error!r}",
         )
         require(cast(PzError, error).hint, "the error says no way out")
         self._unseen(str(error), "the error")
@@ -385,7 +392,7 @@ def _write_forever(suite: StateBackendSuite) -> None:
         now = store.read(SCOPE, KEY)
         version = "" if now is None else now.version
         for number in range(1, 100_000):
-            payload = {"value": number % 500, "pad": "x" * (1000 * (number % 500))}
+            payload: dict[str, Value] = {"value": number % 500, "pad": "x" * (1000 * (number % 500))}
             version = store.write(SCOPE, KEY, payload, version).version
         time.sleep(60)
     finally:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from pz_core.codes import CODES
 from pz_core.contract.options import OptionSet
 from pz_core.contract.strategy import LoadRequest, Probe, Strategy, StrategyTraits
 from pz_core.errors import PzError
 from pz_core.testkit import corpus
-from pz_core.testkit.connector_hooks import caught, same_arguments
+from pz_core.testkit.asking import caught, same_arguments
 from pz_core.testkit.corpus import memory_database
 from pz_core.testkit.rows import Rows, read_rows, same_rows
 from pz_core.testkit.rules import NotApplicable, Suite, codes_of, require, rule
 from pz_core.values import Column, Value, quote_identifier, quote_path
-
-if TYPE_CHECKING:
-    import duckdb
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _MODES = {"add", "swap", "program", "rewrite"}
@@ -99,7 +96,9 @@ class StrategySuite(Suite):
                 f"{name}() is missing or takes other arguments",
             )
         for option in kind.options.options:
-            require(_NAME.fullmatch(option.name) and option.summary.strip(), f"option '{option.name}' is not documented")
+            require(
+                _NAME.fullmatch(option.name) and option.summary.strip(), f"option '{option.name}' is not documented"
+            )
         faults = kind.options.faults(dict(self.options()))
         require(not faults, f"the options of the suite itself are refused: {'; '.join(faults)}")
 
@@ -128,7 +127,7 @@ class StrategySuite(Suite):
             require(isinstance(rows[0][0], int), f"{probe.code}: the first column is no count")
             require(rows[0][0] == 0, f"{probe.code} trips on a batch that is fine")
             require(len(probe.fields) in (0, len(rows[0])), f"{probe.code}: fields name other columns than the row has")
-            error = caught(lambda p=probe, r=rows[0]: p.message.format(*r))
+            error = caught(probe.message.format, *rows[0])
             require(error is None, f"{probe.code}: the message cannot be filled in: {error}")
             require(probe.severity == "warning" or probe.hint, f"{probe.code} says no way out")
 
@@ -203,7 +202,7 @@ class StrategySuite(Suite):
         self._given([(1, "a")], [])
         for keys in ((), ("absent",)):
             request = self._request(keys=keys)
-            error = caught(lambda r=request: (self.make().probes(r), self.make().program(r)))
+            error = caught(self.make().probes, request) or caught(self.make().program, request)
             require(error is not None and "PZ0209" in codes_of(error), f"keys {keys} were answered with {error!r}")
 
     @rule("program")
@@ -225,7 +224,7 @@ class StrategySuite(Suite):
 
     @rule("names", cases=corpus.COLUMN_NAMES)
     def columns_may_have_any_name(self, name: str) -> None:
-        """Columns and keys of any name are loaded: every name is quoted, and none of the strategy's own is in the way."""
+        """Columns and keys of any name are loaded, and no name of the strategy's own is in the way."""
         key = f"{name} key"
         columns = (Column(key, "BIGINT"), Column(name, "VARCHAR"))
         self._tables(columns, [(1, "x"), (2, None)], [(1, "a")])
@@ -248,8 +247,9 @@ class StrategySuite(Suite):
         query = corpus.together(samples)
         for table in ("staged", "target"):
             self._database.execute(
-                f"CREATE TABLE {self._name(table)} AS SELECT CAST(row_number() OVER () AS BIGINT) AS id, * FROM ({query})"
-                + (" LIMIT 0" if table == "target" else "")
+                f"CREATE TABLE {self._name(table)} AS "
+                f"SELECT CAST(row_number() OVER () AS BIGINT) AS id, * FROM ({query})"
+                f"{'' if table == 'staged' else ' LIMIT 0'}"
             )
         self._names = ("staged", "target")
         columns = tuple(
@@ -279,7 +279,9 @@ class StrategySuite(Suite):
     def _name(self, table: str) -> str:
         return quote_path(self._schema, table)
 
-    def _given(self, batch: Sequence[Row], old: Sequence[Row], *, staged: str = "staged", target: str = "target") -> None:
+    def _given(
+        self, batch: Sequence[Row], old: Sequence[Row], *, staged: str = "staged", target: str = "target"
+    ) -> None:
         self._tables(COLUMNS, batch, old, staged=staged, target=target)
 
     def _tables(
@@ -346,7 +348,7 @@ class StrategySuite(Suite):
         return bool(row and row[0])
 
     def _target(self) -> Rows:
-        rows = read_rows(cast("duckdb.DuckDBPyConnection", self._database), self._name(self._names[1]))
+        rows = read_rows(self._database, self._name(self._names[1]))
         return rows.only([n for n in rows.names if n not in self.own_columns])
 
     def _holds(self, wanted: Sequence[Row], what: str) -> None:

@@ -100,6 +100,8 @@ def holds_exactly(target: str, source: str) -> bool:
     target, source = target.upper(), source.upper()
     if target == source or _FIXED_LIST.sub("[]", source) == target:
         return True
+    if target.endswith("[]") and source.endswith("[]"):
+        return holds_exactly(target[:-2], source[:-2])
     if target == "NUMERIC":
         return source in _INTEGERS or bool(_DUCKDB_DECIMAL.fullmatch(source))
     if source in _INTEGERS:

@@ -1,4 +1,4 @@
-"""Runs ``pz`` in a process of its own and kills it at a named point: ``python killer.py POINT SIGNAL pz-arguments…``.
+"""Runs ``pz`` in processes of their own, and kills them at named points.
 
 A point is a function of the product and a moment before or after a call of it, put there from outside: the product
 knows nothing of it. The signal is KILL, INT or TERM; from KILL nothing comes back, after the others the call goes on.
@@ -7,6 +7,7 @@ knows nothing of it. The signal is KILL, INT or TERM; from KILL nothing comes ba
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import signal
 import sys
@@ -129,21 +130,72 @@ def _text(arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
     )
 
 
-def main(argv: list[str]) -> int:
-    """Run ``pz`` with a blow at a point."""
-    name, kind, *rest = argv
-    point = UNIVERSAL[name] if name in UNIVERSAL and os.environ.get("KILL_UNIVERSAL") else POINTS[name]
-    number = getattr(signal, f"SIG{kind}")
+def carry_out(name: str, kind: str, argv: list[str]) -> int:
+    """Run ``pz`` with a blow at a point, or without one if it has no name."""
+    if name:
+        point = UNIVERSAL[name] if kind.startswith("UNIVERSAL_") and name in UNIVERSAL else POINTS[name]
+        number = getattr(signal, f"SIG{kind.removeprefix('UNIVERSAL_')}")
 
-    def strike() -> None:
-        (Path.cwd() / "struck").touch()
-        os.kill(os.getpid(), number)
+        def strike() -> None:
+            Path("struck").touch()
+            os.kill(os.getpid(), number)
 
-    install(point, strike)
+        install(point, strike)
     from pz_core.cli.main import invoke
 
-    return invoke(rest)
+    return invoke(argv)
+
+
+def serve() -> None:
+    """Run what stdin asks for, a line of JSON each, in forked processes: all imports are paid for once.
+
+    Nothing but imports happens in this process, so that a child is as good as a new one.
+    """
+    for module in _EAGER:
+        importlib.import_module(module)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.chdir(asked["folder"])
+            said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(said, 1)
+            os.dup2(said, 2)
+            code = 70
+            try:
+                code = carry_out(asked["point"], asked["kind"], asked["argv"])
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+#: What a run imports sooner or later.
+_EAGER = (
+    "duckdb",
+    "filelock",
+    "pyarrow",
+    "pz_core.cli.main",
+    "pz_core.cli.run",
+    "pz_core.cli.retry",
+    "pz_core.cli.execution",
+    "pz_core.compile.graph",
+    "pz_core.compile.dry",
+    "pz_core.plan.planner",
+    "pz_core.run.execute",
+    "pz_core.engines.duckdb.engine",
+    "pz_core.engines.duckdb.land_stream",
+    "pz_core.engines.duckdb.drain_stream",
+    "pz_core.engines.duckdb.ledger",
+    "pz_core.state.local",
+    "pz_duckdb.connector",
+    "pz_duckdb.databases",
+    "pz_localfiles.connector",
+)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    serve()

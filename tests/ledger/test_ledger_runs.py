@@ -142,6 +142,17 @@ def test_rows_without_a_cursor_are_there_once(lab):
     assert lab.ids() == lab.ids(database="twin") == [1, None]
 
 
+def test_rows_of_which_none_has_a_cursor_are_refused_until_one_has(lab):
+    lab.pipeline(REFUSE)
+    lab.write("in/orders0.csv", "id,v\n,y\n")
+    said = lab.pz("run", code=1)
+    assert "PZ0505" in said.err and "came without a value in cursor 'id' and none with one" in said.err
+    lab.feed(1)
+    lab.pz("run")
+    lab.pz("run")
+    assert lab.ids() == [1, None]
+
+
 def test_a_source_that_has_lost_the_last_row_does_not_hold_the_mark_back(lab):
     lab.pipeline(REFUSE)
     lab.feed(1, 2)

@@ -22,6 +22,7 @@ class DuckDB:
     """Tables of one database file."""
 
     name: ClassVar[str] = "duckdb"
+    testkit: ClassVar[str] = "pz_duckdb.kit:DuckDBSuite"
     connection_options: ClassVar[OptionSet] = option_set(
         Option("path", "string", "the database file; relative to the project, or absolute", required=True),
     )

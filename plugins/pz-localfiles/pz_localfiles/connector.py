@@ -30,6 +30,7 @@ class LocalFiles:
     """Files in folders of this machine."""
 
     name: ClassVar[str] = "localfiles"
+    testkit: ClassVar[str] = "pz_localfiles.kit:LocalFilesSuite"
     connection_options: ClassVar[OptionSet] = option_set(
         Option(
             "root",

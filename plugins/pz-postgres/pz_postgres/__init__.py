@@ -1,4 +1,4 @@
-"""The connector ``postgres``: tables of a PostgreSQL database. Importing it costs nothing."""
+"""The connector and the state backend ``postgres``. Importing this costs nothing."""
 
 from __future__ import annotations
 
@@ -15,5 +15,19 @@ def pz_connectors() -> list[Registration]:
             target="pz_postgres.connector:Postgres",
             summary="tables of a PostgreSQL database",
             api=">=1.0,<2",
+        )
+    ]
+
+
+@hookimpl
+def pz_state_backends() -> list[Registration]:
+    """State and runs in a PostgreSQL database."""
+    return [
+        Registration(
+            name="postgres",
+            target="pz_postgres.state:PostgresState",
+            summary="tables of a PostgreSQL database that many machines share",
+            api=">=1.0,<2",
+            keys=("connection", "schema", "artifacts", "events"),
         )
     ]

@@ -62,6 +62,7 @@ class Postgres:
         inclusive_bound=True,
         floor_pushdown=True,
         partitioned_read=True,
+        ledger=True,
         two_part_names=True,
         transactional=True,
     )

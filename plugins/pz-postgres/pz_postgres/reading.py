@@ -37,6 +37,7 @@ BINARY: Mapping[str, str] = {
 }
 #: Types that an array of is decoded exactly, too, while it has one dimension.
 _ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "uuid", "date", "time"})
+_INSTANTS = frozenset({"timestamp", "timestamptz"})
 _JSON = frozenset({"json", "jsonb"})
 #: Beyond this instant a timestamp of PostgreSQL is none of DuckDB's, and its extension would wrap it.
 _LATEST = "294247-01-10 04:00:54.775806"
@@ -98,7 +99,7 @@ def _output(own: str) -> str:
 
 
 def _limits(column: PgColumn, own: str, version: int) -> tuple[str | None, str]:
-    if column.base in ("timestamp", "timestamptz"):
+    if column.base in _INSTANTS:
         kind = f"pg_catalog.{column.base}"
         return (
             f"{own} > '{_LATEST}'::{kind} AND {own} < 'infinity'::{kind}",
@@ -110,29 +111,37 @@ def _limits(column: PgColumn, own: str, version: int) -> tuple[str | None, str]:
 
 
 def _array(column: PgColumn, own: str, shown: str) -> Rule:
-    if column.kind != "b" or not column.system or column.base not in _ARRAYS or column.domain:
-        return Rule(column.name, _output(own), "{}", "VARCHAR", "text")
+    known = column.kind == "b" and column.system and not column.domain
     wrong = f"pg_catalog.array_ndims({own}) > 1 OR pg_catalog.array_lower({own}, 1) <> 1"
-    return Rule(
-        column.name,
-        f"CASE WHEN {wrong} THEN NULL ELSE {own} END",
-        "{}",
-        f"{BINARY[column.base]}[]",
-        "binary",
-        wrong,
-        f"{shown} holds an array of several dimensions, or one that does not begin at 1, which no list of DuckDB is",
-    )
+    told = f"{shown} holds an array of several dimensions, or one that does not begin at 1, which no list of DuckDB is"
+    if known and column.base in _INSTANTS:
+        kind = f"pg_catalog.{column.base}"
+        late = f"pz_u > '{_LATEST}'::{kind} AND pz_u < 'infinity'::{kind}"
+        wrong += f" OR EXISTS (SELECT FROM pg_catalog.unnest({own}) AS pz_x(pz_u) WHERE {late})"
+        told = f"{told}, or an instant after {_LATEST}"
+    if known and column.base in _ARRAYS | _INSTANTS:
+        kept = f"CASE WHEN {wrong} THEN NULL ELSE {own} END"
+        return Rule(column.name, kept, "{}", f"{BINARY[column.base]}[]", "binary", wrong, told)
+    if known and column.base == "numeric":
+        texts = f"CASE WHEN {wrong} THEN NULL ELSE {own}::pg_catalog.text[] END"
+        element = _numeric(column, own, shown)
+        landed = f"list_transform({{}}, lambda pz_x: {element.landed.replace('{}', 'pz_x')})"
+        return Rule(column.name, texts, landed, f"{element.type}[]", "text", wrong, told)
+    return Rule(column.name, _output(own), "{}", "VARCHAR", "text")
 
 
 def _numeric(column: PgColumn, own: str, shown: str) -> Rule:
     width, scale = precision(column)
+    if column.base == "numeric" and scale == 0 and width > _MOST_DIGITS:
+        return Rule(column.name, f"{own}::pg_catalog.text", _exact_hugeint(shown, column.name), "HUGEINT", "text")
+    width, scale = min(width, _MOST_DIGITS), min(scale, _MOST_DIGITS)
     server = f"{own}::pg_catalog.numeric::pg_catalog.text" if column.base == "money" else f"{own}::pg_catalog.text"
     kind = f"DECIMAL({width},{scale})"
     return Rule(column.name, server, exact_decimal(width, scale, shown, column.name), kind, "text")
 
 
 def precision(column: PgColumn) -> tuple[int, int]:
-    """Width and scale of the DECIMAL that a numeric is read as; every value that fits it is read exactly."""
+    """Width and scale that hold every value of a numeric; the contract's ``decimal`` where it says neither."""
     if column.modifier < 4:
         return _DECIMAL
     packed = column.modifier - 4
@@ -141,10 +150,7 @@ def precision(column: PgColumn) -> tuple[int, int]:
         scale -= 2048
     if scale < 0:
         width, scale = width - scale, 0
-    width = max(width, scale)
-    if width <= _MOST_DIGITS:
-        return width, scale
-    return _MOST_DIGITS, min(scale, _MOST_DIGITS)
+    return max(width, scale), scale
 
 
 def exact_decimal(width: int, scale: int, shown: str, name: str) -> str:
@@ -159,6 +165,17 @@ def exact_decimal(width: int, scale: int, shown: str, name: str) -> str:
     return (
         f"CASE WHEN {value} IS NULL THEN NULL "
         f"WHEN {digits} AND TRY_CAST({value} AS {kind}) IS NOT NULL THEN CAST({value} AS {kind}) ELSE {stop} END"
+    )
+
+
+def _exact_hugeint(shown: str, name: str) -> str:
+    stop = refusal(
+        "PZ0812",
+        quote_literal(f"{shown} holds a value that HUGEINT cannot hold (NaN, or beyond 127 bits)"),
+        quote_literal(f"declare '{name}' in columns: as varchar to read its text"),
+    )
+    return "CASE WHEN {} IS NULL THEN NULL WHEN TRY_CAST({} AS HUGEINT) IS NOT NULL THEN CAST({} AS HUGEINT) " + (
+        f"ELSE {stop} END"
     )
 
 

@@ -41,12 +41,10 @@ _RAW: dict[str, str] = {
     "UUID": "uuid",
     "DATE": "date",
     "TIME": "time",
-    "TIME_NS": "time",
     "TIME WITH TIME ZONE": "timetz",
     "TIMESTAMP": "timestamp",
     "TIMESTAMP_S": "timestamp",
     "TIMESTAMP_MS": "timestamp",
-    "TIMESTAMP_NS": "timestamp",
     "TIMESTAMP WITH TIME ZONE": "timestamptz",
     "INTERVAL": "interval",
 }
@@ -143,13 +141,13 @@ def carry(
         own = given[column.name.casefold()]
         plain = _plain(column.name, own)
         if plain is None:
-            refused.append(f"column '{own.name}' is {_short(own.type)}")
+            refused.append(f"'{own.name}' ({_short(own.type)})")
             continue
         target = known.get(column.name)
         made.append(plain if target is None else _into(plain, own, target))
     if refused:
         raise ConnectorError(
-            f"{subject}: PostgreSQL has no type that holds {'; '.join(refused)}",
+            f"{subject}: no type of PostgreSQL holds exactly what these columns are: {', '.join(refused)}",
             code="PZ0812",
             hint="take the parts of it that you need as columns, or cast it in the pipeline: to_json(…) makes it json",
         )
@@ -163,10 +161,8 @@ def _plain(name: str, own: Column) -> Carried | None:
         return Carried(name, own.name, f"CAST({quoted} AS VARCHAR)", "text", unfit=(_no_nul(own.name, f"CAST({quoted} AS VARCHAR)"),))
     if kind in _RAW:
         select = quoted
-        if kind in ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"):
+        if kind in ("TIMESTAMP_S", "TIMESTAMP_MS"):
             select = f"CAST({quoted} AS TIMESTAMP)"
-        elif kind == "TIME_NS":
-            select = f"CAST({quoted} AS TIME)"
         return Carried(name, own.name, select, _RAW[kind], unfit=tuple(_limits(own, quoted)))
     if kind in _AS_TEXT:
         text = f"CAST({quoted} AS VARCHAR)"
@@ -210,18 +206,7 @@ def _limits(own: Column, value: str) -> list[Unfit]:
     if kind.startswith("TIMESTAMP"):
         bound = "TIMESTAMPTZ" if kind.endswith("ZONE") else "TIMESTAMP"
         earliest = f"{bound} '{_EARLIEST}{'+00' if kind.endswith('ZONE') else ''}'"
-        made = []
-        if kind != "TIMESTAMP_NS":
-            made.append(
-                Unfit(own.name, f"(isfinite({value}) AND {value} < {earliest})", "holds an instant before 4714 BC")
-            )
-        else:
-            made.append(
-                Unfit(own.name, f"(isfinite({value}) AND epoch_ns({value}) % 1000 <> 0)", "holds parts of a microsecond")
-            )
-        return made
-    if kind == "TIME_NS":
-        return [Unfit(own.name, f"epoch_ns({value}) % 1000 <> 0", "holds parts of a microsecond")]
+        return [Unfit(own.name, f"(isfinite({value}) AND {value} < {earliest})", "holds an instant before 4714 BC")]
     if kind == "DATE":
         outside = f"({value} < DATE '4714-11-24 (BC)' OR {value} > DATE '{_LATEST_DAY}')"
         return [Unfit(own.name, f"(isfinite({value}) AND {outside})", "holds a day that PostgreSQL's date cannot")]

@@ -277,6 +277,7 @@ class Client:
         from botocore.config import Config
 
         more: dict[str, Any] = {"signature_version": UNSIGNED} if self.settings.anonymous else {}
+        checksums = "when_required" if self.settings.endpoint else "when_supported"
         return Config(
             connect_timeout=_CONNECT_S,
             read_timeout=_READ_S,
@@ -285,8 +286,8 @@ class Client:
             max_pool_connections=2 * LANES,
             # A project says where its stores are; the environment may only say who asks.
             ignore_configured_endpoint_urls=True,
-            # Other stores than Amazon's know no trailing checksums.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
+            # Other stores than Amazon's may know no trailing checksums.
+            request_checksum_calculation=checksums,
+            response_checksum_validation=checksums,
             **more,
         )

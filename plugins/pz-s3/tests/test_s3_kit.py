@@ -11,15 +11,20 @@ from pz_s3.connector import S3
 from pz_core.testkit.connector import ConnectorSuite
 
 
+@pytest.fixture(scope="module")
+def bucket(s3_server: Any) -> Iterator[Any]:
+    """One for all rules: each names its entities so that nobody else has them."""
+    with s3_server.bucket_of_its_own() as made:
+        yield made
+
+
 class _OnTheStore(ConnectorSuite):
     connector = S3
     format: ClassVar[str]
 
     @pytest.fixture(autouse=True)
-    def _store(self, s3_server: Any) -> Iterator[None]:
-        with s3_server.bucket_of_its_own() as made:
-            self.store = made
-            yield
+    def _store(self, bucket: Any) -> None:
+        self.store = bucket
 
     def options(self) -> dict[str, Any]:
         return self.store.options("kit")

@@ -39,11 +39,16 @@ class Checkpoints:
         batch.settle()
         self._total, self._digest = self._fingerprint()
         self.resumed = self._resumed()
+        self._known = self.resumed
 
     @property
     def query(self) -> str:
         """The rows that are still to be delivered."""
         return f"SELECT * FROM {self._batch.name} ORDER BY ALL OFFSET {self.resumed}"
+
+    def before_commit(self) -> None:
+        """Ask once more: a session whose commit fails may be past answering."""
+        self._known = int(self._target.acknowledged())
 
     def done(self) -> None:
         """After the commit: nothing is left to go on from."""
@@ -59,13 +64,14 @@ class Checkpoints:
             The confirmed rows, from the start of the delivery.
         """
         try:
-            # A target cannot have more than it was given; to believe it would lose rows.
-            rows = min(int(self._target.acknowledged()), self.resumed + handed, self._total)
+            rows = int(self._target.acknowledged())
         except Exception:  # noqa: BLE001 - a session that fails may be past answering; what it had before still holds
-            rows = self.resumed
+            rows = self._known
+        # A target cannot have more than it was given; to believe it would lose rows.
+        rows = max(0, min(rows, self.resumed + handed, self._total))
         with contextlib.suppress(duckdb.Error):
-            self._keep(max(rows, 0))
-        return max(rows, 0)
+            self._keep(rows)
+        return rows
 
     def _resumed(self) -> int:
         """Rows that an attempt before had confirmed, if they are the first ones of these rows and the target agrees."""

@@ -75,6 +75,8 @@ def stream_out(
                 work.control.raise_if_cancelled()
                 _execute(session, sql)
             work.control.raise_if_cancelled()
+            if points is not None:
+                points.before_commit()
             ended = True
             work.shield()
             receipt = session.commit()

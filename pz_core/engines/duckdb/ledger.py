@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import duckdb
 
@@ -62,9 +62,9 @@ class LoadLedger:
             PzError: PZ0520 if the target has a part of it, PZ0505.
         """
         self._before = read_ledger(self._table, self._claim, self._ask)
-        if not self._before:
-            return None
-        there = "missing" if target is None else look_at_target(target, self._ask) if self._claim.anew else "filled"
+        there: Literal["missing", "empty", "filled"] = "missing" if target is None else "filled"
+        if target is not None and self._claim.anew and self._before:
+            there = look_at_target(target, self._ask)
         return delivered_by(self._claim, LedgerState(self._before, there))
 
     def write(self, rows: int) -> None:

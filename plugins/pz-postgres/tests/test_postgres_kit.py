@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pz_postgres.connector import Postgres
+
+from pz_core.testkit.connector import ConnectorSuite
+
+
+class _Suite(ConnectorSuite):
+    connector = Postgres
+    server: Any
+
+    def options(self) -> dict[str, Any]:
+        return self.server.options()
+
+    def unreachable(self) -> dict[str, Any]:
+        return {**self.server.options(), "port": 1, "connect_timeout_seconds": 2}
+
+
+class TestPostgres18(_Suite):
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres18: Any) -> None:
+        self.server = postgres18
+
+
+class TestPostgres16(_Suite):
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres16: Any) -> None:
+        self.server = postgres16
