@@ -27,10 +27,16 @@ if TYPE_CHECKING:
 def clean(project: Path, keep_last: str | None, older_than: str | None, purge: bool, dry_run: bool) -> int:
     """Remove staging databases of past runs. Results, state and .pz/target stay; a run that is going on is spared."""
     from pz_core.run.clean import clean as sweep_runs
+    from pz_core.run.store import stored_history
 
-    swept = sweep_runs(project_root(project), keep_last=keep_last, older_than=older_than, purge=purge, dry_run=dry_run)
-    output.say_all(_lines(swept, purge=purge, dry_run=dry_run))
-    if purge and keep_last is not None and keep_last.strip("0") == "" and swept.runs:
+    root = project_root(project)
+    with stored_history(root) as history:
+        swept = sweep_runs(
+            root, keep_last=keep_last, older_than=older_than, purge=purge, dry_run=dry_run, store=history.store
+        )
+    output.tell_notices(history.notices)
+    output.say_all(_lines(swept, purge=swept.whole, dry_run=dry_run))
+    if swept.whole and keep_last is not None and keep_last.strip("0") == "" and swept.runs:
         output.note("no run is left that pz retry could repeat")
     for run in swept.live:
         output.note(f"run {run} is going on and was spared")

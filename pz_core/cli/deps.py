@@ -184,9 +184,13 @@ def sync(project: Path, find_links: tuple[Path, ...], offline: bool, system: boo
                 hint="make one (python -m venv .venv) and install pz there, or insist with --system",
             )
         install(due, found.folder, uv, anew=changed)
+        still = frozenset(fault.package for fault in changed_files(found.lock).faults) if changed else frozenset()
+        if still:
+            install([p for p in due if p.name in still], found.folder, uv, anew=still, fresh=True)
     apart = isolated_of(found, own)
     made = make_environments(found, apart, uv) if isolated else ()
     faults = [*not_installed(found.lock, Registry().version, __version__)]
+    faults += [fault.error for fault in changed_files(found.lock).faults] if due else []
     for environment in apart if isolated else ():
         faults += environment_faults(found.lock, environment)
     for fault in faults:

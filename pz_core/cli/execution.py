@@ -204,7 +204,8 @@ def report(result: RunResult, prepared: Prepared, *, as_json: bool) -> None:
         output.note("the run was cancelled; nodes that had not ended were skipped")
     statuses = [node.status for node in result.nodes]
     succeeded, failed, skipped = (statuses.count(status) for status in ("success", "failed", "skipped"))
-    emit(summary_line(result.run_id, succeeded, failed, skipped, shown_path(result.results_path)), err=as_json)
+    place = result.stored_in or shown_path(result.results_path)
+    emit(summary_line(result.run_id, succeeded, failed, skipped, place), err=as_json)
     swept = retention_line(*result.swept) if result.swept is not None else None
     if swept:
         emit(swept, err=as_json)

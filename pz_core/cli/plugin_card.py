@@ -125,15 +125,20 @@ def offers_named(name: str, registry: Registry) -> tuple[Offer, ...]:
     )
 
 
-def card_of(offer: Offer) -> Card:
-    """Run the rules for one thing, in a process of its own."""
+def card_of(offer: Offer, rules: Sequence[str] = ()) -> Card:
+    """Run the rules for one thing, in a process of its own.
+
+    Args:
+        offer: what is tested.
+        rules: names of rules, with or without a variant in brackets, to run alone; all if there are none.
+    """
     with tempfile.TemporaryDirectory(prefix="pz-card-") as folder:
         told = Path(folder) / "results"
         told.touch()
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
         command = [sys.executable, "-m", "pz_core.cli.plugin_card", str(told), offer.kind, offer.name]
         process = subprocess.Popen(
-            [*command, offer.distribution],
+            [*command, offer.distribution, *rules],
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -149,6 +154,12 @@ def card_of(offer: Offer) -> Card:
         lines = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
     results = [line for line in lines if "rule" in line]
     last = lines[-1] if lines else {}
+    if rules and not results and last.get("end") is True:
+        raise PzError(
+            "PZ0707",
+            f"no rule for {offer.kind} '{offer.name}' is called {', '.join(rules)}",
+            hint=f"pz plugins check {offer.name} --json names all of them",
+        )
     if last.get("end") is not True:
         at = last.get("begin") or "the first rule"
         results.append(_died(f"the process of the rules ended during {at}: {ended}"))
@@ -176,9 +187,10 @@ def main(argv: Sequence[str]) -> None:
     """Run the rules and append what comes of each to a file, a JSON object a line.
 
     Args:
-        argv: the file, then kind, name and distribution of what is tested.
+        argv: the file, then kind, name and distribution of what is tested, then the rules to run alone.
     """
     told, kind, name, distribution = Path(argv[1]), *argv[2:5]
+    wanted = frozenset(argv[5:])
 
     def tell(line: dict[str, Any]) -> None:
         with told.open("a", encoding="utf-8") as file:
@@ -188,7 +200,7 @@ def main(argv: Sequence[str]) -> None:
         registry = Registry()
         offer = next(o for o in registry.offers if (o.kind, o.name, o.distribution) == (kind, name, distribution))
         for suite in _suites(offer, registry, tell):
-            _run(suite, tell)
+            _run(suite, wanted, tell)
         tell({"end": True})
     except BaseException as error:  # noqa: BLE001 - it is told in the card
         tell({"begin": f"its start ({type(error).__name__}: {one_line(str(error))})"})
@@ -196,10 +208,12 @@ def main(argv: Sequence[str]) -> None:
     os._exit(0)  # a rule that never came back still has its thread
 
 
-def _run(suite: type[Suite], tell: Any) -> None:
+def _run(suite: type[Suite], wanted: frozenset[str], tell: Any) -> None:
     from pz_core.testkit.report import run_suite
 
     for case in suite.rule_cases():
+        if wanted and not wanted & {case.id, case.rule.name}:
+            continue
         tell({"begin": case.id})
         report = run_suite(suite, only={case.id})
         for result in report.results:

@@ -61,9 +61,10 @@ def new(name: str, kind: str, into: Path) -> None:
 
 @plugins.command("check")
 @click.argument("name")
+@click.option("--rule", "rules", metavar="RULE", multiple=True, help="Run this rule only; may be given several times.")
 @json_option
 @click.pass_context
-def check(context: click.Context, name: str, as_json: bool) -> int:
+def check(context: click.Context, name: str, rules: tuple[str, ...], as_json: bool) -> int:
     """Run the kit's rules on an installed plugin, or on all that a package offers. Exit 1 if one is broken."""
     from pz_core.cli.plugin_card import card_of, offers_named
     from pz_core.plugins import Registry
@@ -71,15 +72,15 @@ def check(context: click.Context, name: str, as_json: bool) -> int:
     as_json = as_json or bool((context.obj or (None, False))[1])
     cards = []
     for offer in offers_named(name, Registry()):
-        cards.append(card := card_of(offer))
+        cards.append(card := card_of(offer, rules))
         if not as_json:
             output.say_all(card.lines())
     broken = [card for card in cards if card.broken]
     if as_json:
         output.say_json({"ok": not broken, "plugins": [card.as_dict() for card in cards]})
     for card in broken:
-        rules = list(dict.fromkeys(result["rule"] for result in card.broken))
-        shown = ", ".join(rules[:3]) + (f" and {len(rules) - 3} more" if len(rules) > 3 else "")
+        names = list(dict.fromkeys(result["rule"] for result in card.broken))
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         offer = card.offer
         message = f"{offer.kind} '{offer.name}' of {offer.distribution} {offer.version} breaks {shown}"
         hint = "the card says how; the package's own tests run the same rules one by one"

@@ -26,9 +26,15 @@ def retry(project: Path, full_refresh: bool, fail_fast: bool, log_format: str, n
     """
     from pz_core.cli.execution import before_any_node, carry_out, prepare
     from pz_core.run.retry_plan import choose, run_to_retry, succeeded, take_over
+    from pz_core.run.store import store_what_is_missing, stored_history
 
     with before_any_node():
-        earlier = run_to_retry(project_root(project))
+        root = project_root(project)
+        with stored_history(root) as history:
+            if history.store is not None:
+                store_what_is_missing(root, history.store)
+            earlier = run_to_retry(root, history.store)
+        output.tell_notices(history.notices)
         if succeeded(earlier):
             output.note(f"nothing to retry: run {earlier.run_id} succeeded")
             return 0

@@ -28,8 +28,12 @@ def runs(project: Path, limit: int | None, as_json: bool) -> None:
     if limit is not None and limit < 1:
         raise PzError("PZ0534", f"--limit {limit} is less than 1", hint="give the number of runs to show, 1 or more")
     from pz_core.run.history import list_runs
+    from pz_core.run.store import stored_history
 
-    found = list_runs(project_root(project))[:limit]
+    root = project_root(project)
+    with stored_history(root) as history:
+        found = list_runs(root, history.store, limit)
+    output.tell_notices(history.notices)
     if as_json:
         output.say_json([_as_dict(run) for run in found])
     elif not found:

@@ -87,8 +87,11 @@ ROWS: tuple[Code, ...] = (
     Code(
         "PZ0214",
         "rows could be loaded twice",
-        "An incremental read feeds an output whose strategy adds the same batch again when it is repeated.",
-        "Use a strategy with keys, such as merge, or consent with duplicates: 'accept'.",
+        "An incremental read feeds an output whose strategy adds the same batch again when it is repeated, or "
+        "duplicates: 'refuse' stands below a read whose rows cannot be told from those of the last one (>=, a look "
+        "back, a feed).",
+        "Use a strategy with keys, such as merge, or consent with duplicates: 'accept', or let a target with a ledger "
+        "skip what it has with duplicates: 'refuse' and > watermark().",
         phase="compile",
     ),
     Code(

@@ -149,7 +149,8 @@ ROWS: tuple[Code, ...] = (
     Code(
         "PZ0520",
         "somebody else changed the state",
-        "The entry is no longer the one that was read, so nothing was written over it.",
+        "The entry of the state, or of the ledger of an output, is no longer the one that was read, so nothing was "
+        "written over it.",
         "Run again: it starts from what is stored now.",
         phase="run",
     ),

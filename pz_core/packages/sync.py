@@ -68,6 +68,7 @@ def install(
     *,
     anew: Collection[str] = (),
     into: Path | None = None,
+    fresh: bool = False,
 ) -> None:
     """Install packages of a lock into the environment that pz runs in, or into another.
 
@@ -77,6 +78,7 @@ def install(
         uv: the installer.
         anew: names to install although their version is there.
         into: interpreter of the other environment.
+        fresh: take nothing from uv's cache, which may hold a file that was changed through a hard link.
 
     Raises:
         PzError: PZ0320 (no file for this platform), PZ0327, PZ0328, PZ0329.
@@ -84,16 +86,18 @@ def install(
     indexed = [package for package in packages if not package.is_core and package.path is None]
     local = [folder / package.path for package in packages if package.path is not None]
     interpreter = python() if into is None else ("--python", str(into))
+    # Copies, not hard links: a file that is edited in one environment must not change in the cache and in all others.
+    common = ("--quiet", "--no-deps", "--link-mode", "copy", *(("--no-cache",) if fresh else ()))
     again = [part for name in sorted(anew) for part in ("--reinstall-package", name)]
     try:
         if indexed:
             with tempfile.TemporaryDirectory(prefix="pz-deps-") as name:
                 listed = Path(name) / "lock.txt"
                 listed.write_text("".join(_line(package) for package in indexed), encoding="utf-8")
-                uv("pip", "install", "--quiet", "--no-deps", "--require-hashes", *again, *interpreter, "-r", listed)
+                uv("pip", "install", *common, "--require-hashes", *again, *interpreter, "-r", listed)
         if local:
             editable = [part for path in local for part in ("-e", str(path))]
-            uv("pip", "install", "--quiet", "--no-deps", *interpreter, *editable)
+            uv("pip", "install", *common, *interpreter, *editable)
     except NoSolutionError as error:
         raise PzError(
             "PZ0320",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pz_core.contract.state import RunStore
 from pz_core.errors import PzError
-from pz_core.run.history import run_directories
-from pz_core.run.retention import Sweep, sweep
+from pz_core.run.retention import Sweep, run_places, sweep
 from pz_core.run.runid import instant_of, is_run_id
 from pz_core.values.durations import parse_duration
 
@@ -20,6 +20,7 @@ def clean(
     purge: bool = False,
     dry_run: bool = False,
     now: datetime | None = None,
+    store: RunStore | None = None,
 ) -> Sweep:
     """Remove staging databases of old runs, and stale working folders. State, target and packages are never touched.
 
@@ -30,9 +31,11 @@ def clean(
         purge: remove whole directories of runs, results included.
         dry_run: only tell what would be removed.
         now: the present instant, for tests.
+        store: where runs are beside ``.pz/runs``; those are removed whole, ``purge`` or not.
 
     Raises:
-        PzError: PZ0511 if both selectors are given, PZ0512 if one is no number or no duration.
+        PzError: PZ0511 if both selectors are given, PZ0512 if one is no number or no duration;
+            what the store says.
     """
     if keep_last is not None and older_than is not None:
         raise PzError(
@@ -40,13 +43,13 @@ def clean(
             f"--keep-last {keep_last} and --older-than {older_than} cannot be combined",
             hint="give one of the two",
         )
-    directories = run_directories(root)
+    directories = run_places(root, store)
     if older_than is None:
         victims = directories[_count(keep_last) :]
     else:
         limit = _limit(older_than, now or datetime.now(UTC))
         victims = tuple(d for d in _dated(directories)[1:] if _older(d, limit))
-    return sweep(root, victims, purge=purge, dry_run=dry_run)
+    return sweep(root, victims, purge=purge, dry_run=dry_run, store=store)
 
 
 def _count(value: int | str | None) -> int:

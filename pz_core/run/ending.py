@@ -22,6 +22,7 @@ from pz_core.run.results import NodeResult, ResultsFile
 from pz_core.run.retention import Sweep, retain
 from pz_core.run.runid import now_stamp
 from pz_core.run.scheduler import Outcome
+from pz_core.run.store import RunRecorder
 
 EXIT_CODES = {"success": 0, "completed_with_failures": 1, "fatal": 3}
 
@@ -39,6 +40,7 @@ class RunResult:
         swept: number of runs whose staging was removed, bytes freed, failures; ``None`` if there was nothing to do.
         duration_ms: of the whole run.
         settled: datasets (``connection.entity``) whose watermark is where this run's read of them ended.
+        stored_in: where the run is recorded beside its file, ``None`` if nowhere.
     """
 
     run_id: str
@@ -51,6 +53,7 @@ class RunResult:
     swept: tuple[int, int, int] | None = None
     duration_ms: int = 0
     settled: frozenset[str] = frozenset()
+    stored_in: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +71,7 @@ class Ending:
         temp: working folder of the run, removed here.
         temp_base: the folder that such folders are in.
         began: monotonic milliseconds.
+        recorder: copies the run into the state's store, ``None`` where it is recorded in its file only.
     """
 
     run_id: str
@@ -81,6 +85,7 @@ class Ending:
     temp: Path
     temp_base: Path
     began: int
+    recorder: RunRecorder | None = None
     _settled: frozenset[str] = field(default=frozenset())
 
     def finish(self, outcome: Outcome, status: str) -> RunResult:
@@ -106,12 +111,16 @@ class Ending:
         swept = self._sweep()
         # 3. The stream of events ends; observers get five seconds.
         self.notices.extend(self.bus.close())
-        # 4. Dropped events of a remote store; 5. the summary: the caller's, from what is returned.
+        # 4. Dropped events of a remote store. 5. The summary: the caller's, from what is returned.
+        status = self._tell_dropped(status)
         # 6. Watermarks advance, dataset by dataset. 7. So do the tokens of feeds.
         status = self._advance(outcome, status)
         # 8. The terminal snapshot.
         finished = now_stamp()
         status = self._durable(lambda: self.results.finish(status, finished), status)
+        # 9. The copy of it in the state's store.
+        if self.recorder is not None:
+            self.notices.extend(self.recorder.end(self.results.document(status, finished)))
         return RunResult(
             self.run_id,
             status,
@@ -123,7 +132,19 @@ class Ending:
             None if swept.nothing else (len(swept.runs), swept.bytes_freed, len(swept.failed)),
             monotonic_ms() - self.began,
             self._settled,
+            None if self.recorder is None else self.recorder.store.describe(),
         )
+
+    def _tell_dropped(self, status: str) -> str:
+        """Wait for events that are still to be stored, and tell and record how many never were."""
+        dropped = 0 if self.recorder is None else self.recorder.drain_events()
+        if not dropped:
+            return status
+        self.notices.append(
+            Notice("note", f"{dropped} events were not stored: the state's store did not take them in time")
+        )
+        self.results.remark(eventsDropped=dropped)
+        return self._durable(self.results.snapshot, status)
 
     def _advance(self, outcome: Outcome, status: str) -> str:
         """Move watermarks and tokens of all datasets whose outputs have committed, however the run ended."""
@@ -155,7 +176,11 @@ class Ending:
     def _sweep(self) -> Sweep:
         shutil.rmtree(self.temp, ignore_errors=True)
         try:
-            swept = retain(self.graph.project.root, self.graph.project.retention, self.run_id, (self.temp_base,))
+            project, store = self.graph.project, None if self.recorder is None else self.recorder.store
+            swept = retain(project.root, project.retention, self.run_id, (self.temp_base,), store)
+        except PzError as error:
+            self.notices.append(Notice("note", f"retention could not look at old runs: {error.message}"))
+            return Sweep()
         except OSError as error:
             self.notices.append(Notice("note", f"retention could not look at old runs: {type(error).__name__}"))
             return Sweep()

@@ -30,11 +30,12 @@ from pz_core.run.loads import Memory
 from pz_core.run.lock import RunLock
 from pz_core.run.memory import RunMemory
 from pz_core.run.nodes import NodeRunner
-from pz_core.run.results import FILE, NodeResult, ResultsFile
+from pz_core.run.results import FILE, RUNNING, NodeResult, ResultsFile
 from pz_core.run.reuse import TakenOver
 from pz_core.run.runid import in_milliseconds, now_stamp
 from pz_core.run.scheduler import Outcome, Scheduler, Work
 from pz_core.run.state import Stored
+from pz_core.run.store import RunRecorder, StoredEvents, store_what_is_missing
 from pz_core.run.telling import breaker_listener, node_completed
 
 __all__ = ["RunResult", "execute"]
@@ -98,6 +99,9 @@ def execute(
             except OSError as error:
                 run.withdraw()
                 raise unexpected(error) from error
+            except PzError:
+                run.withdraw()
+                raise
             try:
                 return run.carry_out()
             finally:
@@ -137,6 +141,7 @@ class _Run:
         self.taken_over: TakenOver | None = None
         self.memory: RunMemory | None = None
         self.token_file = TokenFile(self.directory)
+        self.recorder: RunRecorder | None = None
 
     def _temp_base(self) -> Path:
         asked = self.project.engine.temp_directory
@@ -160,11 +165,17 @@ class _Run:
             feeds=feeds or any(result.feed is not None for result in carried),
             full_refresh=self.full_refresh,
         )
-        if self.memory is not None:
-            self.notices.extend(self.memory.notices)
+        if self.memory is None:
+            return
+        self.notices.extend(self.memory.notices)
+        if self.memory.store is not None:
+            store_what_is_missing(self.project.root, self.memory.store)
+            self.recorder = RunRecorder(self.memory.store, self.run_id)
+            if self.project.state.events:
+                self.observers = (*self.observers, StoredEvents(self.recorder))
 
     def open(self) -> None:
-        """Make and lock the run's directory."""
+        """Make and lock the run's directory, and store the run as one that goes on where runs are stored."""
         self.directory.mkdir(parents=True, exist_ok=False)
         self.made = True
         self.lock.take()
@@ -175,6 +186,8 @@ class _Run:
         if self.taken_over is not None and self.taken_over.run_id:
             self.results.remark(retryOf=self.taken_over.run_id)
         carried = () if self.taken_over is None else (result.id for result in self.taken_over.carried)
+        if self.recorder is not None:
+            self.results.remark(store=self.recorder.store.describe())
         used = connections_of(self.graph, {*self.effective, *carried}, self.registry)
         if used:
             self.results.remark(connections=used)
@@ -188,6 +201,8 @@ class _Run:
                 self.token_file.keep(result.id, result.feed)
         self.results.start()
         self.temp.mkdir(parents=True, exist_ok=True)
+        if self.recorder is not None:
+            self.recorder.begin(self.results.document(RUNNING))
 
     def withdraw(self) -> None:
         """After :meth:`open` failed: leave no half-made run behind, and touch nobody else's."""
@@ -232,6 +247,7 @@ class _Run:
             temp=self.temp,
             temp_base=self.temp_base,
             began=self.began,
+            recorder=self.recorder,
         ).finish(outcome, status)
 
     def _engine(self) -> Engine:
@@ -261,6 +277,7 @@ class _Run:
             full_refresh=self.full_refresh,
         )
         ledgers.open(_nothing_stored if memory is None else memory.watermarks.of, self.token)
+        self.notices.extend(ledgers.notices)
         if memory is not None:
             reads = memory.reads(
                 self.graph,
@@ -337,6 +354,8 @@ class _Run:
         if result.error is not None:
             self.errors.append(result.error)
         self.results.add(result)
+        if self.recorder is not None:
+            self.recorder.add(result.as_dict())
         self.bus.publish(node_completed(result, self.run_id))
 
     def _close(self, engine: Engine | None, abandoned: bool) -> None:

@@ -63,6 +63,11 @@ class Tokens:
         """The token that a read of this run goes on from; ``None`` for the beginning."""
         return None if self._full_refresh else stored_token(self._entries.get(dataset))
 
+    def project_of(self, dataset: str) -> str | None:
+        """The project that stored a dataset's entry, where the store knows."""
+        entry = self._entries.get(dataset)
+        return None if entry is None else entry.project
+
     def unreadable(self, dataset: str) -> bool:
         """Whether an entry is there that holds no token."""
         return dataset in self._entries and stored_token(self._entries[dataset]) is None

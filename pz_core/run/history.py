@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from pz_core.contract.state import RunStore
 from pz_core.run.lock import is_live
-from pz_core.run.results import FILE, RUNNING, RunRecord, read_results
+from pz_core.run.results import FILE, RUNNING, RunRecord, read_results, record_of
 from pz_core.run.runid import is_run_id
 
 
@@ -17,7 +20,8 @@ class RunSummary:
 
     Args:
         status: as recorded; ``unreadable`` if the file is broken.
-        live: whether its process is still at work.
+        live: whether its process is still at work, here or elsewhere.
+        path: of its file, which is not there if the run was made elsewhere.
         record: all that was recorded, ``None`` if the file is broken.
     """
 
@@ -50,13 +54,42 @@ def run_directories(root: Path) -> tuple[Path, ...]:
     return tuple(sorted(found, key=lambda d: (is_run_id(d.name), d.name), reverse=True))
 
 
-def list_runs(root: Path) -> tuple[RunSummary, ...]:
-    """All runs, newest first. A directory that is none is passed over, a broken file is told as such."""
-    return tuple(
-        _summary(directory)
-        for directory in run_directories(root)
-        if is_run_id(directory.name) and (directory / FILE).is_file()
-    )
+def list_runs(root: Path, store: RunStore | None = None, limit: int | None = None) -> tuple[RunSummary, ...]:
+    """All runs, newest first. A directory that is none is passed over, a broken file is told as such.
+
+    Args:
+        root: of the project.
+        store: where runs of all machines are, beside the directories of this one. Of a run that is in both, what ended
+            here is told by its file, which is written first; one that has been removed from there is history.
+        limit: how many to look at.
+
+    Raises:
+        PzError: what the store says.
+    """
+    here = {d.name: d for d in run_directories(root) if is_run_id(d.name) and (d / FILE).is_file()}
+    heads = {} if store is None else {head.run_id: head for head in store.heads() if is_run_id(head.run_id)}
+    place = None if store is None else store.describe()
+    alone = {name: _summary(here[name]) for name in here.keys() - heads.keys()}
+    gone = {name for name, run in alone.items() if place is not None and _stored_in(run) == place and not run.live}
+    names = sorted({*here, *heads} - gone, reverse=True)[:limit]
+    found = {name: alone.get(name) or _summary(here[name]) for name in names if name in here}
+    wanted = [name for name in names if name in heads and not _ended(found.get(name))]
+    documents = {} if store is None or not wanted else store.documents(wanted)
+    for name in wanted:
+        local = found.get(name)
+        if name in documents and (local is None or not local.live):
+            stored = _of_document(runs_dir(root) / name / FILE, name, documents[name], heads[name].live)
+            if stored.record is not None or local is None:
+                found[name] = stored
+    return tuple(found[name] for name in names if name in found)
+
+
+def _stored_in(run: RunSummary) -> str | None:
+    return None if run.record is None else run.record.stored_in
+
+
+def _ended(run: RunSummary | None) -> bool:
+    return run is not None and run.record is not None and run.status != RUNNING
 
 
 def latest(root: Path) -> RunSummary | None:
@@ -69,11 +102,26 @@ def _summary(directory: Path) -> RunSummary:
     try:
         record = read_results(path)
     except (OSError, ValueError):
-        return RunSummary(directory.name, "unreadable", None, None, None, 0, 0, 0, 0, 0, False, path)
+        return _unreadable(directory.name, path)
+    return _told(directory.name, record, path, record.status == RUNNING and is_live(directory))
+
+
+def _of_document(path: Path, name: str, document: Mapping[str, Any], live: bool) -> RunSummary:
+    try:
+        return _told(name, record_of(document), path, live)
+    except ValueError:
+        return _unreadable(name, path)
+
+
+def _unreadable(name: str, path: Path) -> RunSummary:
+    return RunSummary(name, "unreadable", None, None, None, 0, 0, 0, 0, 0, False, path)
+
+
+def _told(name: str, record: RunRecord, path: Path, live: bool) -> RunSummary:
     statuses = [node.status for node in record.nodes]
     provenances = [node.provenance for node in record.nodes]
     return RunSummary(
-        run_id=directory.name,
+        run_id=name,
         status=record.status,
         started_at=record.started_at,
         finished_at=record.finished_at,
@@ -83,7 +131,7 @@ def _summary(directory: Path) -> RunSummary:
         skipped=statuses.count("skipped"),
         reused=provenances.count("reused"),
         carried_forward=provenances.count("carried_forward"),
-        live=record.status == RUNNING and is_live(directory),
+        live=live,
         path=path,
         record=record,
     )

@@ -15,12 +15,12 @@ from typing import Any
 from pz_core.compile.model import SinkNode, SourceNode
 from pz_core.contract.engine import Cancelled, Control, DrainTask, Engine
 from pz_core.contract.ledger import LedgerClaim, LedgerEngine, LedgerEntry, LedgerMark, LedgerState, refuse_other_cursor
-from pz_core.errors import PzError
+from pz_core.errors import Notice, PzError, Where
 from pz_core.plan.ledgers import incremental_above
 from pz_core.plan.model import Plan
 from pz_core.run.cancel import CancelToken
 from pz_core.run.state import Stored
-from pz_core.values.cursors import later
+from pz_core.values.cursors import later, same_family
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class Ledgers:
         carries_on: str | None = None,
         full_refresh: bool = False,
     ) -> None:
+        self.notices: list[Notice] = []
         self._engine = engine
         self._full_refresh = full_refresh
         self._limits: dict[str, Limit] = {}
@@ -182,6 +183,7 @@ class Ledgers:
             if output.state is None:
                 continue
             entries = {entry.dataset: entry for entry in output.claim.live(output.state)}
+            self._tell_gaps(output, entries, stored)
             ahead = [s for s in output.sources if self._is_ahead(output, s, entries.get(s.dataset), stored)]
             for source in output.sources if ahead else ():
                 if source not in ahead:
@@ -200,6 +202,26 @@ class Ledgers:
         for dataset in holds:
             if self.limit(dataset).error is None:
                 self._limits[dataset] = Limit(hold=True)
+
+    def _tell_gaps(self, output: _Output, entries: Mapping[str, LedgerEntry], stored: Mapping[str, Stored]) -> None:
+        """Say where an output ends below the watermark: nobody reads the rows between for it."""
+        for source in output.sources:
+            entry, mark = entries.get(source.dataset), stored.get(source.dataset)
+            if entry is None or mark is None or not same_family(entry.type, mark.type):
+                continue
+            if later(entry.type, mark.value, entry.upper):
+                message = (
+                    f"{output.node.name}: its ledger ends before the watermark of {source.dataset}: the target was set "
+                    "back, or the watermark was set forward, and rows between the two do not come"
+                )
+                self.notices.append(
+                    Notice(
+                        "note",
+                        message,
+                        where=Where(node=output.node.name),
+                        hint="set the watermark back with pz state set to have them; what outputs have is skipped",
+                    )
+                )
 
     def _is_ahead(
         self, output: _Output, source: SourceNode, entry: LedgerEntry | None, stored: Mapping[str, Stored]

@@ -114,6 +114,21 @@ class ResultsFile:
         """Add fields of the run itself to every later snapshot; they come before ``nodes``."""
         self._remarks = {**self._remarks, **fields}
 
+    def document(self, status: str, finished_at: str | None = None) -> dict[str, Any]:
+        """What the file says of the run itself, without ``nodes``."""
+        made = {**self._head, "status": status, "startedAt": self._started_at}
+        if finished_at is not None:
+            made["finishedAt"] = finished_at
+        return {**made, **self._remarks}
+
+    def snapshot(self) -> None:
+        """Write what is known so far once more, after :meth:`flush` and with the remarks that came since.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        self._write(RUNNING, tuple(self._nodes), None)
+
     def start(self) -> None:
         """Write the first snapshot, without nodes.
 
@@ -175,10 +190,7 @@ class ResultsFile:
                 self._changed.notify_all()
 
     def _write(self, status: str, nodes: tuple[str, ...], finished_at: str | None) -> None:
-        head = {**self._head, "status": status, "startedAt": self._started_at}
-        if finished_at is not None:
-            head["finishedAt"] = finished_at
-        head.update(self._remarks)
+        head = self.document(status, finished_at)
         text = f'{_compact(head)[:-1]},"nodes":[{",".join(nodes)}]}}\n'
         write_whole(self.path, text, durable=True)
 
@@ -220,6 +232,7 @@ class RunRecord:
         vars_hash: digest of the values that ``vars:`` had.
         given_vars: names of variables whose value came from outside the project's files.
         retry_of: id of the run that it was a retry of.
+        stored_in: where else it was recorded, as that store calls itself.
     """
 
     run_id: str
@@ -234,6 +247,7 @@ class RunRecord:
     vars_hash: str | None = None
     given_vars: tuple[str, ...] = ()
     retry_of: str | None = None
+    stored_in: str | None = None
 
 
 def read_results(path: Path) -> RunRecord:
@@ -247,6 +261,15 @@ def read_results(path: Path) -> RunRecord:
         found = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
         raise ValueError("not the results of a run") from None
+    return record_of(found)
+
+
+def record_of(found: Any) -> RunRecord:
+    """A run out of what its file holds, wherever that was kept.
+
+    Raises:
+        ValueError: if it is no results file.
+    """
     try:
         nodes = tuple(_node(item) for item in found["nodes"])
         return RunRecord(
@@ -262,9 +285,10 @@ def read_results(path: Path) -> RunRecord:
             _text(found.get("varsHash")),
             tuple(str(name) for name in found.get("givenVars") or ()),
             _text(found.get("retryOf")),
+            _text(found.get("store")),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path.name} is no results file: {type(error).__name__}") from error
+        raise ValueError(f"no results of a run: {type(error).__name__}") from error
 
 
 def _node(item: Mapping[str, Any]) -> NodeRecord:

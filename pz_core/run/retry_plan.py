@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pz_core.compile.model import Graph, PipelineNode, SinkNode, SourceNode
 from pz_core.contract.engine import Earlier, LandTask, Reuse
+from pz_core.contract.state import RunStore
 from pz_core.errors import Notice, PzError
 from pz_core.plan.model import Plan
 from pz_core.plugins import Registry
@@ -48,16 +49,17 @@ class Chosen:
     notices: tuple[Notice, ...] = ()
 
 
-def run_to_retry(root: Path) -> RunRecord:
+def run_to_retry(root: Path, store: RunStore | None = None) -> RunRecord:
     """The newest run of a project, if it is one that ended in order.
 
     Args:
         root: folder of the project.
+        store: where runs of all machines are, beside the directories of this one.
 
     Raises:
         PzError: PZ0502 without a run that can be read, PZ0503 if the newest has not ended, PZ0504 if it ended fatally.
     """
-    newest = next(iter(list_runs(root)), None)
+    newest = next(iter(list_runs(root, store, limit=1)), None)
     if newest is None:
         raise PzError("PZ0502", "there is no run to retry", hint="start with pz run")
     if newest.record is None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pz_core.contract.state import RunStore
 from pz_core.errors import Problems
 from pz_core.plugins import Registry
 from pz_core.project.state_only import load_state_config
 from pz_core.run.drift import SCHEMAS, Change, Observed, changes
-from pz_core.run.history import runs_dir
-from pz_core.run.results import FILE, read_results
-from pz_core.run.runid import is_run_id
+from pz_core.run.history import list_runs
 from pz_core.run.state import open_state
+from pz_core.run.store import stored_history
 from pz_core.values import Column
 
 
@@ -40,7 +40,8 @@ def accept(root: Path, targets: Sequence[str]) -> tuple[Accepted, ...]:
         PzErrors: PZ0127 for each target that the latest run saw nothing of; faults of ``state:``.
         PzError: what the store says.
     """
-    seen = observed_by_latest_run(root)
+    with stored_history(root) as history:
+        seen = observed_by_latest_run(root, history.store)
     problems = Problems()
     for target in targets:
         if target not in seen:
@@ -65,17 +66,11 @@ def accept(root: Path, targets: Sequence[str]) -> tuple[Accepted, ...]:
         backend.close()
 
 
-def observed_by_latest_run(root: Path) -> dict[str, Observed]:
+def observed_by_latest_run(root: Path, store: RunStore | None = None) -> dict[str, Observed]:
     """What the newest run that can be read recorded of datasets without a contract."""
-    folder = runs_dir(root)
-    names = sorted((p.name for p in folder.iterdir() if is_run_id(p.name)), reverse=True) if folder.is_dir() else []
-    for name in names:
-        try:
-            record = read_results(folder / name / FILE)
-        except (OSError, ValueError):
-            continue
-        return {made.dataset: made for node in record.nodes if (made := _observed(node.raw)) is not None}
-    return {}
+    record = next((run.record for run in list_runs(root, store) if run.record is not None), None)
+    nodes = () if record is None else record.nodes
+    return {made.dataset: made for node in nodes if (made := _observed(node.raw)) is not None}
 
 
 def _observed(raw: Mapping[str, Any]) -> Observed | None:

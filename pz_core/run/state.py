@@ -39,8 +39,8 @@ def open_state(config: StateConfig, root: Path, registry: Registry) -> StateBack
         registry: where plugins are found.
 
     Raises:
-        PzError: PZ0125 if no installed plugin offers the backend, naming the package that would, or if nothing names its
-            server; PZ0305 and others if the connector of its connection cannot be used; PZ0518, PZ0519.
+        PzError: PZ0125 if no installed plugin offers the backend, naming the package that would, or if nothing names
+            its server; PZ0305 and others if the connector of its connection cannot be used; PZ0518, PZ0519.
     """
     if not registry.has("state", config.backend):
         missing = registry.missing("state", config.backend)
@@ -131,6 +131,11 @@ class Watermarks:
         """What was stored of a dataset (``connection.entity``) when the run began."""
         entry = self._entries.get(dataset)
         return None if entry is None else stored_watermark(entry)
+
+    def project_of(self, dataset: str) -> str | None:
+        """The project that stored a dataset's entry, where the store knows."""
+        entry = self._entries.get(dataset)
+        return None if entry is None else entry.project
 
     def unreadable(self, dataset: str) -> bool:
         """Whether an entry is there that holds no watermark."""

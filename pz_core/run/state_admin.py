@@ -22,6 +22,7 @@ from pz_core.run.lock import is_live
 from pz_core.run.runid import is_run_id
 from pz_core.run.state import SYNC_STATE, WATERMARKS, open_state, state_notices
 from pz_core.run.state_audit import Change
+from pz_core.run.store import runs_of
 
 #: What stands in the place of a run's id in an entry that was set by hand.
 BY_HAND = "manual"
@@ -115,6 +116,7 @@ class StateAdmin:
         config, _ = load_state_config(root, environ)
         self._backend: StateBackend = open_state(config, root, Registry())
         try:
+            self._store = runs_of(self._backend, config)
             self._entries = self._backend.entries(WATERMARKS)
             self._tokens = self._backend.entries(SYNC_STATE)
         except BaseException:
@@ -172,7 +174,7 @@ class StateAdmin:
 
     def history(self, key: str) -> tuple[Recorded, ...]:
         """What past runs recorded of a dataset, newest run first."""
-        found = (_recorded(run, key) for run in list_runs(self._root))
+        found = (_recorded(run, key) for run in list_runs(self._root, self._store))
         return tuple(item for item in found if item is not None)
 
     def ambiguous(self, key: str) -> tuple[str, ...]:
@@ -193,13 +195,14 @@ class StateAdmin:
         Raises:
             PzError: PZ0517 naming the run.
         """
-        for directory in run_directories(self._root):
-            if is_run_id(directory.name) and is_live(directory):
-                raise PzError(
-                    "PZ0517",
-                    f"run {directory.name} is going on, and the state is not changed under it",
-                    hint="wait until it has ended, then give the command again",
-                )
+        here = [d.name for d in run_directories(self._root) if is_run_id(d.name) and is_live(d)]
+        anywhere = [] if self._store is None else [head.run_id for head in self._store.heads() if head.live]
+        for name in (*here, *anywhere):
+            raise PzError(
+                "PZ0517",
+                f"run {name} is going on, and the state is not changed under it",
+                hint="wait until it has ended, then give the command again",
+            )
 
     def plan_set(self, key: str, value: str) -> Planned:
         """Check a new value.
@@ -224,7 +227,7 @@ class StateAdmin:
             PzError: PZ0513, PZ0514, PZ0515.
         """
         stored, kind = self._to_change(key)
-        run = next((run for run in list_runs(self._root) if run.run_id == run_id), None)
+        run = next((run for run in list_runs(self._root, self._store) if run.run_id == run_id), None)
         if run is None or run.record is None:
             raise _nothing_recorded(key, run_id, "there is no such run" if run is None else "its results are damaged")
         recorded = _recorded(run, key)

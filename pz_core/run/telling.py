@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pz_core.contract.events import BreakerStateChanged, Event, NodeCompleted
+from pz_core.contract.events import BreakerStateChanged, Event, NodeCompleted, camel
 from pz_core.run.breaker import State
 from pz_core.run.results import NodeResult
 from pz_core.run.runid import now_stamp
@@ -26,7 +26,7 @@ def node_completed(result: NodeResult, run_id: str) -> NodeCompleted:
         timings=result.timings,
         provenance=result.provenance,
         partitions=result.partitions,
-        delivery=result.delivery,
+        delivery=None if result.delivery is None else {camel(k): v for k, v in result.delivery.items()},
         caught_up=result.caught_up,
         accounting=result.accounting,
     )

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from pz_core.errors import PzError, PzErrors
 
 _MARK = "__pz_rule__"
+_MADE = "__pz_made__"
 _F = TypeVar("_F", bound=Callable[..., None])
 
 
@@ -139,6 +140,8 @@ class Suite:
         super().__init_subclass__(**kwargs)
         if cls.subject() is None:
             return
+        for name in [n for n in dir(cls) if hasattr(getattr(cls, n), _MADE)]:
+            setattr(cls, name, None)  # a base's, whose variants may be others than this class's
         for case in cls.rule_cases():
             setattr(cls, f"test_{case.id}", _as_test(case))
 
@@ -231,6 +234,7 @@ def _as_test(case: RuleCase) -> Callable[[Any, Path], None]:
         if mark is not None:
             raise Broken(f"{case.id} is kept now: take its notyet() away ({mark.reason})")
 
+    setattr(test, _MADE, True)
     test.__name__ = f"test_{case.id}"
     test.__doc__ = case.rule.title
     return test

@@ -109,8 +109,27 @@ def test_a_mark_that_was_set_forward_passes_over_rows(lab):
     lab.pz("run")
     lab.pz("state", "set", "shop.orders", "--value", "3", "--yes")
     lab.feed(2, 3, 4)
-    lab.pz("run")
+    said = lab.pz("run")
+    assert "mart.orders: its ledger ends before the watermark of shop.orders" in said.err
     assert (lab.ids(), lab.stored()) == ([1, 4], "4")
+    assert "its ledger ends" not in lab.pz("run").err
+
+
+def test_a_target_that_was_restored_from_a_backup_is_filled_again(lab):
+    lab.pipeline(REFUSE)
+    lab.feed(1)
+    lab.pz("run")
+    assert lab.ids() == [1]  # and the log beside the file is gone
+    backup = (lab.root / "mart.duckdb").read_bytes()
+    lab.feed(2, 3)
+    lab.pz("run")
+    assert lab.ids() == [1, 2, 3]
+    (lab.root / "mart.duckdb").write_bytes(backup)
+    assert "its ledger ends before the watermark" in lab.pz("run").err
+    assert lab.ids() == [1]
+    lab.pz("state", "set", "shop.orders", "--value", "1", "--yes")
+    lab.pz("run")
+    assert (lab.ids(), lab.stored()) == ([1, 2, 3], "3")
 
 
 def test_rows_are_delivered_again_once_their_entry_was_deleted(lab):

@@ -1,6 +1,11 @@
-"""Targets that confirm rows on the way: a delivery goes on after them, in the run and in a retry, if nothing differs."""
+"""Targets that confirm rows on the way: a delivery goes on after them, in the run and in a retry."""
 
 from __future__ import annotations
+
+import json
+import os
+import signal
+import time
 
 import pytest
 
@@ -43,8 +48,10 @@ def test_an_attempt_in_the_same_run_goes_on_after_what_was_confirmed(push):
 
 def test_a_failed_delivery_says_what_it_left(push):
     broken(push)
-    push.pz("run", code=1)
+    said = push.pz("run", "--log-format", "json", code=1)
     assert push.nodes()["api.t"]["delivery"] == {"abort_semantics": "best_effort", "rows_visible": 30}
+    told = [e for e in map(json.loads, said.out.splitlines()) if e["event"] == "node_completed" and "delivery" in e]
+    assert [e["delivery"] for e in told] == [{"abortSemantics": "best_effort", "rowsVisible": 30}]
 
 
 def test_a_retry_goes_on_in_the_file_of_the_run_before(push):
@@ -143,17 +150,12 @@ def test_full_refresh_begins_at_the_first_row(push):
 
 
 def test_a_stop_from_outside_keeps_what_was_confirmed(push):
-    import os
-    import signal
-
     write = push.places.Session.write
 
     def stopping(self, batch):
         write(self, batch)
         if len(self._ids) == 40:
             os.kill(os.getpid(), signal.SIGINT)
-            import time
-
             time.sleep(0.15)
 
     push.places.Session.write = stopping

@@ -11,6 +11,7 @@ from pz_core.errors import PzError
 from pz_core.state.local import LocalState
 
 APPEND = "strategy: 'append', duplicates: 'accept', format: 'parquet'"
+MART = "src: {connector: scripted, place: here}\nmart: {connector: duckdb, path: m.duckdb}\n"
 SQL = "select id, v from {{ source('src', 'f') }}"
 
 
@@ -221,6 +222,14 @@ def test_a_damaged_entry_counts_as_nothing_stored_and_is_told(feed):
     assert tokens(feed) == [None, None] and feed.token("src.f") == "at/3"
 
 
+def test_clean_takes_tokens_away_with_the_rows(feed):
+    feed.pz("run")
+    feed.pz("clean", "--keep-last", "0")
+    assert sorted(p.name for p in feed.last().iterdir() if p.name != ".lock") == ["run_results.json"]
+    feed.pz("run")
+    assert tokens(feed) == [None, "at/3"]
+
+
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +257,9 @@ def test_loads_that_do_not_go_with_a_feed_are_refused_before_a_run(feed, sink, c
 
 
 def test_a_feed_below_a_keyed_strategy_is_delivered_once(feed):
-    feed.write("connections.yml", "src: {connector: scripted, place: here}\nmart: {connector: duckdb, path: m.duckdb}\n")
+    feed.write(
+        "connections.yml", "src: {connector: scripted, place: here}\nmart: {connector: duckdb, path: m.duckdb}\n"
+    )
     feed.pipeline("f", "{{ sink('mart', 'f', strategy: 'merge', keys: ['id']) }}", SQL)
     nodes = {n["name"]: n for n in json.loads(feed.pz("plan", "--json").out)["nodes"]}
     assert nodes["mart.f"]["guarantee"] == "effectively once"
@@ -275,7 +286,9 @@ def test_a_feed_of_a_connector_that_only_works_through_duckdb_is_refused(feed, m
 
 
 def test_a_ledger_needs_a_slice_with_an_end_which_a_feed_has_not(feed):
-    feed.write("connections.yml", "src: {connector: scripted, place: here}\nmart: {connector: duckdb, path: m.duckdb}\n")
+    feed.write(
+        "connections.yml", "src: {connector: scripted, place: here}\nmart: {connector: duckdb, path: m.duckdb}\n"
+    )
     feed.pipeline("f", "{{ sink('mart', 'f', strategy: 'append', duplicates: 'refuse') }}", SQL)
     said = feed.pz("plan", code=2)
     assert "PZ0214" in said.err and "src.f" in said.err and "token" in said.err

@@ -134,13 +134,17 @@ def test_a_watermark_of_another_place_is_not_stored_afterwards(files, monkeypatc
     monkeypatch.setattr(LocalState, "write", write)
     places(files, src="elsewhere")
     said = files.pz("retry")
-    assert "the watermark recorded by run" in said.err and "is dropped: connection 'src' is set up otherwise" in said.err
+    assert (
+        "the watermark recorded by run" in said.err and "is dropped: connection 'src' is set up otherwise" in said.err
+    )
     assert stored(files) is None
 
 
 def test_values_from_outside_are_named_and_what_is_made_of_them_is_made_anew(files):
     files.write("project.yml", "name: again\nversion: 1.0.0\nvars: {least: 2}\n")
-    files.pipeline("t", BOTH, "select id, v from {{ source('src', 't', format: 'csv') }} where id >= {{ var('least') }}")
+    files.pipeline(
+        "t", BOTH, "select id, v from {{ source('src', 't', format: 'csv') }} where id >= {{ var('least') }}"
+    )
     failed(files, "--vars", '{"least": 1}')
     said = files.pz("retry")
     assert "other values of variables from outside (least)" in said.err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,12 +32,44 @@ _DATA = re.compile(r"value too long|out of range|invalid input|invalid byte|over
 _SERVER = re.compile(r"(?:ERROR|FATAL|PANIC):\s+(.*)")
 
 
-def open_database(setup: Sequence[Setup], subject: str) -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB in which ``setup`` has run.
+class Local:
+    """The one DuckDB of the process: loading the extension takes longer than most reads."""
 
-    Raises:
-        ConnectorError: PZ0311, or what kept it from connecting.
-    """
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._numbers = itertools.count(1)
+
+    def unique(self, alias: str) -> str:
+        """A name that nobody else in this process attaches a database under."""
+        return f"{alias}_{next(self._numbers)}"
+
+    def open(self, setup: Sequence[Setup], subject: str) -> duckdb.DuckDBPyConnection:
+        """A cursor, after ``setup`` has run.
+
+        Raises:
+            ConnectorError: PZ0311, or what kept it from connecting.
+        """
+        import duckdb
+
+        with self._lock:
+            if self._database is None:
+                self._database = _connected()
+            cursor = self._database.cursor()
+        try:
+            with self._lock:  # two that make one secret at once would conflict
+                for step in setup:
+                    try:
+                        cursor.execute(step.sql)
+                    except duckdb.Error as error:
+                        raise _setup_error(error, step, subject) from None
+        except BaseException:
+            cursor.close()
+            raise
+        return cursor
+
+
+def _connected() -> duckdb.DuckDBPyConnection:
     import duckdb
 
     made = duckdb.connect(
@@ -46,17 +80,12 @@ def open_database(setup: Sequence[Setup], subject: str) -> duckdb.DuckDBPyConnec
             "arrow_lossless_conversion": "true",
         },
     )
-    try:
-        made.execute("SET GLOBAL TimeZone = 'UTC'")
-        for step in setup:
-            try:
-                made.execute(step.sql)
-            except duckdb.Error as error:
-                raise _setup_error(error, step, subject) from None
-    except BaseException:
-        made.close()
-        raise
+    made.execute("SET GLOBAL TimeZone = 'UTC'")
     return made
+
+
+#: Shared by all connections of the process.
+LOCAL = Local()
 
 
 def _setup_error(error: Exception, step: Setup, subject: str) -> ConnectorError:

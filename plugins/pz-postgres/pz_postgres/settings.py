@@ -131,7 +131,7 @@ class Settings:
         Raises:
             ConnectorError: PZ0311 if the extension's package is not installed.
         """
-        secret = f"pz_postgres_{_plain(self.name)}_{_digest(repr((self.name, self.place, self.user)))}"
+        secret = f"pz_postgres_{_plain(self.name)}_{_digest(repr((self.name, self.login())))}"
         keys = {"host": "HOST", "port": "PORT", "dbname": "DATABASE", "user": "USER", "password": "PASSWORD"}
         given = ", ".join(f"{keys[key]} {quote_literal(str(value))}" for key, value in self.login().items())
         conninfo = " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters().items())

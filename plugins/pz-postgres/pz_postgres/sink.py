@@ -23,7 +23,7 @@ from pz_core.contract.remote import (
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
 from pz_postgres.catalog import PgTable, describe_table
 from pz_postgres.control import connected
-from pz_postgres.local import bulk_error, open_database
+from pz_postgres.local import LOCAL, bulk_error
 from pz_postgres.names import TableName
 from pz_postgres.settings import Settings
 from pz_postgres.staging import (
@@ -230,7 +230,7 @@ class TableSession:
         self._sink, self._spec, self._batch = sink, spec, columns
         self._subject = f"{settings.name}.{spec.entity}"
         name = TableName.of(spec.entity, self._subject)
-        self._alias = settings.alias("session")
+        self._alias = LOCAL.unique(settings.alias("session"))
         self._remote = remote_table(self._alias, name)
         self.target, self.ledger = self._remote.target, str(self._remote.ledger)
         self._rows = self._batches = 0
@@ -240,7 +240,7 @@ class TableSession:
         self._there = sink.look(spec)
         self._columns = sink.describe(spec)
         self._carried = None if columns and columns[0].name == "pz_none" else self._carry()
-        self._database: duckdb.DuckDBPyConnection | None = open_database(
+        self._database: duckdb.DuckDBPyConnection | None = LOCAL.open(
             settings.setup(self._alias, write=True), self._subject
         )
         try:
@@ -391,6 +391,8 @@ class TableSession:
         with self._lock:
             database, self._database = self._database, None
         if database is not None:
+            with contextlib.suppress(Exception):
+                database.execute(self._remote.detach)
             database.close()
 
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadHints, ReadShape, ReadSpec
-from pz_core.values import Column, quote_literal
+from pz_core.values import Column, quote_identifier, quote_literal
 from pz_postgres.catalog import PgTable, describe_query, describe_table
 from pz_postgres.control import connect, connected
 from pz_postgres.filters import bounds_of, pushed
-from pz_postgres.local import faults, open_database
+from pz_postgres.local import LOCAL, faults
 from pz_postgres.names import TableName
 from pz_postgres.partitions import condition_of, partitions_of
 from pz_postgres.reading import Rule, rules_of, scan
@@ -31,6 +31,7 @@ class TableSource:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._alias = settings.alias("read")
+        self._own_alias = LOCAL.unique(self._alias)
         self._known: dict[tuple[str, str | None], PgTable] = {}
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
@@ -61,7 +62,7 @@ class TableSource:
             return None
         planned = self.native_scan(spec)
         assert planned is not None
-        return replace(planned, query=self._select(spec), setup=self._settings.setup(self._alias))
+        return replace(planned, query=self._select(spec, self._alias), setup=self._settings.setup(self._alias))
 
     def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
         """One, or as many as ``partitions`` says, cut by ``partition_column``; all see one moment.
@@ -87,7 +88,7 @@ class TableSource:
         import duckdb
 
         subject = self._subject(spec)
-        query = self._select(spec, condition_of(partition, self._table(spec)))
+        query = self._select(spec, self._own_alias, condition_of(partition, self._table(spec)))
         cursor = self._cursor(subject)
         empty = True
         try:
@@ -95,7 +96,7 @@ class TableSource:
                 if partition.payload.get("snapshot"):
                     cursor.execute("BEGIN TRANSACTION")
                     adopt = f"SET TRANSACTION SNAPSHOT {quote_literal(str(partition.payload['snapshot']))}"
-                    cursor.execute(f"CALL postgres_execute({quote_literal(self._alias)}, {quote_literal(adopt)})")
+                    cursor.execute(f"CALL postgres_execute({quote_literal(self._own_alias)}, {quote_literal(adopt)})")
                 reader = cursor.execute(query).to_arrow_reader(batch_rows)
                 while True:
                     try:
@@ -123,6 +124,8 @@ class TableSource:
             with contextlib.suppress(Exception):
                 cursor.interrupt()
         if database is not None:
+            with contextlib.suppress(Exception):
+                database.execute(f"DETACH {quote_identifier(self._own_alias)}")
             database.close()
         if snapshot is not None:
             with contextlib.suppress(Exception):
@@ -159,7 +162,7 @@ class TableSource:
         query = query_of(spec)
         return f"({query}\n)" if query is not None else TableName.of(spec.entity, self._subject(spec)).quoted
 
-    def _select(self, spec: ReadSpec, condition: str | None = None) -> str:
+    def _select(self, spec: ReadSpec, alias: str, condition: str | None = None) -> str:
         rules, table = self._rules(spec), self._table(spec)
         hints = spec.hints if query_of(spec) is None and spec.columns is None else ReadHints()
         if hints.columns is not None:
@@ -171,14 +174,14 @@ class TableSource:
         conditions += [condition] if condition else []
         if not rules:
             raise ConnectorError(f"{self._subject(spec)}: it has no columns", hint="read another table")
-        return scan(rules, self._relation(spec), conditions, self._alias)
+        return scan(rules, self._relation(spec), conditions, alias)
 
     # --- a DuckDB of our own ---------------------------------------------------------------------------------------
 
     def _cursor(self, subject: str) -> duckdb.DuckDBPyConnection:
         with self._lock:
             if self._database is None:
-                self._database = open_database(self._settings.setup(self._alias), subject)
+                self._database = LOCAL.open(self._settings.setup(self._own_alias), subject)
             cursor = self._database.cursor()
             self._cursors.add(cursor)
             return cursor

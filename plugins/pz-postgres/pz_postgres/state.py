@@ -170,9 +170,7 @@ class PostgresState:
                 f"UPDATE {self._table} SET payload = %s, version = %s, project = %s, updated_at = now() "
                 "WHERE scope = %s AND state_key = %s AND version = %s"
             )
-            done = connection.execute(
-                query.encode(), (doubt.text, doubt.version, self._project, scope, key, expected)
-            )
+            done = connection.execute(query.encode(), (doubt.text, doubt.version, self._project, scope, key, expected))
         if done.rowcount:
             return True
         row = self._row(connection, scope, key)

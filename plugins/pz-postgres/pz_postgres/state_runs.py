@@ -103,9 +103,7 @@ class PostgresRuns:
 
     def heads(self) -> Sequence[RunHead]:
         """All runs of the project, newest first."""
-        query = (
-            f"SELECT run_id, status FROM {self._runs} WHERE project = %s ORDER BY run_id DESC"
-        )
+        query = f"SELECT run_id, status FROM {self._runs} WHERE project = %s ORDER BY run_id DESC"
 
         def look(connection: psycopg.Connection[Any]) -> list[RunHead]:
             rows = connection.execute(query.encode(), (self._project,)).fetchall()
@@ -183,7 +181,8 @@ class PostgresRuns:
         """Store a document in one transaction; nodes that are there already stay as they are."""
         head = {key: value for key, value in document.items() if key != "nodes"}
         query = (
-            f"INSERT INTO {self._runs} AS r (run_id, project, status, started_at, finished_at, events_dropped, payload) "
+            f"INSERT INTO {self._runs} AS r "
+            "(run_id, project, status, started_at, finished_at, events_dropped, payload) "
             "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, "
             "started_at = excluded.started_at, finished_at = excluded.finished_at, "
             "events_dropped = excluded.events_dropped, payload = excluded.payload WHERE r.project = excluded.project"

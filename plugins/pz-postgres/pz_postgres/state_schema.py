@@ -121,7 +121,7 @@ def ensure(connection: psycopg.Connection[Any], schema: str, shown: str) -> None
         raise PzError(
             "PZ0519",
             f"the tables in {shown} could not be brought to version {VERSION}: {told} (SQLSTATE {error.sqlstate})",
-            hint="let this user create the schema and tables in it, or let somebody who may run pz state show here once",
+            hint="let this user create the schema and tables in it, or let one who may run pz state show here once",
             cause=error,
         ) from error
 

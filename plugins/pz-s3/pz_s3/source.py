@@ -171,16 +171,18 @@ class ObjectSource(FilesSource):
             exact = None if place.key.endswith("/") or not place.key else self._client.object(place.bucket, place.key)
             if exact is not None:
                 return [exact]
-            if place.wild:
+            folder = place.key if not place.key or place.key.endswith("/") else f"{place.key}/"
+            listed = self._client.listing(place.bucket, folder)
+            found = [one for one in listed if is_data(one.key, folder, read.format)]
+            if place.wild and not found:
                 listed = self._client.listing(place.bucket, place.fixed)
                 found = [one for one in listed if matches(place.key, one.key)]
-                missing = f"no object matches {place.shown}"
-            else:
-                folder = place.key if not place.key or place.key.endswith("/") else f"{place.key}/"
-                listed = self._client.listing(place.bucket, folder)
-                found = [one for one in listed if is_data(one.key, folder, read.format)]
-                named = place.key.endswith("/") or not place.key
-                missing = f"{place.shown} holds no {read.format} file" if named else f"there is no object {place.shown}"
+        if place.wild:
+            missing = f"no object matches {place.shown}"
+        elif folder == place.key:
+            missing = f"{place.shown} holds no {read.format} file"
+        else:
+            missing = f"there is no object {place.shown}"
         if found or dated:
             return found
         raise ConnectorError(
