@@ -19,7 +19,7 @@ help:
 	@echo 'make deep    property tests with large counts'
 	@echo 'make bench   pz against DuckDB by itself; results in benchmarks/results'
 	@echo 'make docs    write the reference pages that are made from the code'
-	@echo 'make lock    renew requirements/dev.txt'
+	@echo 'make lock    renew requirements/dev.txt, and pz.lock.json of the projects under examples/'
 
 # The stamp holds until a requirement or a package's metadata changes.
 $(VENV)/.stamp: requirements/dev.txt requirements/demo.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
@@ -67,6 +67,7 @@ docs: setup
 
 lock: setup
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes requirements/dev.in -o requirements/dev.txt
+	@for project in examples/*/; do UV_CONSTRAINT=requirements/dev.txt $(BIN)/pz deps lock --project $$project $(foreach p,$(filter-out .,$(PACKAGES)),--local $(p)) || exit 1; done
 
 clean:
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/*/.pz examples/*/out examples/*/data

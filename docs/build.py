@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -20,7 +22,12 @@ def cell(text: str) -> str:
 
 
 def doc(thing: Any) -> str:
-    return inspect.cleandoc(inspect.getdoc(thing) or "")
+    return plain(inspect.cleandoc(inspect.getdoc(thing) or ""))
+
+
+def plain(text: str) -> str:
+    """Markdown for what docstrings mark up: roles become the name that they lead to, doubled backticks single ones."""
+    return re.sub(r"``([^`]+)``", r"`\1`", re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text))
 
 
 def signature(function: Callable[..., Any]) -> str:
@@ -53,8 +60,23 @@ def hooks() -> str:
     return "\n".join(lines)
 
 
+def field_docs(kind: type) -> dict[str, str]:
+    """What stands in a string below each field of a class."""
+    [body] = [n for n in ast.parse(textwrap.dedent(inspect.getsource(kind))).body if isinstance(n, ast.ClassDef)]
+    found: dict[str, str] = {}
+    for field, after in zip(body.body, body.body[1:], strict=False):
+        text = after.value if isinstance(after, ast.Expr) else None
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Constant):
+            found[field.target.id] = plain(inspect.cleandoc(str(text.value)))
+    return found
+
+
 def dataclass_table(kind: type) -> str:
-    return "\n".join(f"- `{f.name}: {f.type}`" for f in dataclasses.fields(kind))
+    docs = field_docs(kind)
+    return "\n".join(
+        f"- `{f.name}: {f.type}`" + (f": {cell(docs[f.name])}" if f.name in docs else "")
+        for f in dataclasses.fields(kind)
+    )
 
 
 def contract() -> str:
@@ -74,6 +96,56 @@ def contract() -> str:
         for name, member in vars(thing).items():
             if inspect.isfunction(member) and not name.startswith("_"):
                 lines.append(f"### `{name}{signature(member)}`\n\n{doc(member)}\n")
+    return "\n".join(lines)
+
+
+def kit() -> str:
+    import pz_core.testkit as room
+    from pz_core.testkit import corpus, rules
+
+    lines = ["# The kit\n", doc(room) + "\n"]
+    suites = [room.ConnectorSuite, room.StrategySuite, room.CheckSuite, room.StateBackendSuite]
+    for suite in suites:
+        lines.append(f"## {suite.__name__}\n\n{doc(suite)}\n")
+        lines.append("### What to set and override\n")
+        for base in reversed(suite.__mro__[:-1]):
+            lines += [f"- `{name}`: {cell(text)}" for name, text in field_docs(base).items()]
+            for name, member in vars(base).items():
+                text = doc(member) if inspect.isfunction(member) else ""
+                if text.startswith("Hook: "):
+                    lines.append(f"- `{name}{signature(member)}`: {cell(text.removeprefix('Hook: '))}")
+        lines.append("\n### Rules\n\n| area | rule | what must hold | asked of |\n| --- | --- | --- | --- |")
+        for each in suite.rules():
+            needs = ", ".join(n.replace("|", " or ") for n in each.needs) or "all"
+            lines.append(f"| {each.area} | `{each.name}` | {cell(each.title)} | {needs} |")
+        lines.append("")
+    for name in (
+        "run_suite",
+        "Report",
+        "RuleResult",
+        "notyet",
+        "require",
+        "Broken",
+        "ProjectTester",
+        "Said",
+        "FakeClock",
+        "DroppingProxy",
+    ):
+        thing = getattr(room, name)
+        lines.append(f"## {name}{signature(thing) if inspect.isfunction(thing) else ''}\n\n{doc(thing)}\n")
+        if inspect.isclass(thing):
+            for member_name, member in vars(thing).items():
+                if not member_name.startswith("_") and isinstance(member, property):
+                    lines.append(f"- `{member_name}`: {cell(doc(member))}")
+                elif not member_name.startswith("_") and inspect.isfunction(member):
+                    lines.append(f"- `{member_name}{signature(member)}`: {cell(doc(member))}")
+            lines.append("")
+    lines.append(f"## The corpus\n\n{doc(corpus)}\n")
+    lines.append("| sample | type | values | plain |\n| --- | --- | --- | --- |")
+    lines += [
+        f"| `{s.name}` | `{cell(s.type)}` | {len(s.values)} | {'yes' if s.plain else ''} |" for s in corpus.SAMPLES
+    ]
+    lines.append(f"\nRules of an author's own: {cell(doc(rules.rule))}\n")
     return "\n".join(lines)
 
 
@@ -160,6 +232,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "contract.md": contract,
     "events.md": events,
     "hooks.md": hooks,
+    "kit.md": kit,
     "verbs.md": verbs,
 }
 

@@ -13,7 +13,7 @@ NAMED = re.compile(r"\bPZ\d{4}\b")
 
 PACKAGES = "the lock: deps lock, sync and check"
 CAPTURE = "change data capture and the verb cdc"
-STORES = "state backends on servers (postgres, sqlserver, http)"
+STORES = "the state backend http"
 AGENT = "the agent server and its tools (mcp)"
 SCD = "the strategies of pz-strategy-scd"
 PARTITIONS = "partitioned reads and writes of connectors to come"
@@ -27,10 +27,7 @@ NOT_YET = {
     "PZ0507": CAPTURE,
     "PZ0508": CAPTURE,
     "PZ0524": "dates of files without a contract: day or month first",
-    "PZ0528": STORES,
-    "PZ0529": STORES,
     "PZ0530": STORES,
-    "PZ0536": STORES,
     "PZ0601": AGENT,
     "PZ0602": AGENT,
     "PZ0603": AGENT,

@@ -51,8 +51,12 @@ def list_(context: click.Context, project: Path, as_json: bool) -> None:
 def new(name: str, kind: str, into: Path) -> None:
     """Start the package of a plugin called NAME. It passes its own tests as it is; make it yours from there."""
     from pz_core.cli.plugin_scaffold import scaffold
+    from pz_core.plugins.registry import CORE_DISTRIBUTION, Registry
 
-    target = scaffold(kind, name).write(into)
+    package = scaffold(kind, name)
+    if any((o.kind, o.name, o.distribution) == (kind, name, CORE_DISTRIBUTION) for o in Registry().offers):
+        raise PzError("PZ0708", f"pz itself ships the {kind} '{name}'", hint="choose a name that it does not have")
+    target = package.write(into)
     output.say(f"{kind} '{name}' at {target}")
     output.say("next:")
     for step in (f"cd {target}", "python -m pip install -e . pytest", "pytest", f"pz plugins check {name}"):

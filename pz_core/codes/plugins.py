@@ -58,7 +58,8 @@ ROWS: tuple[Code, ...] = (
     Code(
         "PZ0708",
         "a plugin cannot have this name",
-        "pz plugins new was given a name with other characters than lower-case letters, digits and _.",
+        "pz plugins new was given a name with other characters than lower-case letters, digits and _, or one that pz "
+        "itself ships.",
         "Choose a name such as fixed_width.",
         phase="cli",
     ),

@@ -19,8 +19,6 @@ from pz_core.values import Column, Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pz_core.contract.remote import RemoteTable
-
 ReadShape = Literal["full", "feed"]
 AbortSemantics = Literal["discards_all", "best_effort", "none"]
 
@@ -218,8 +216,6 @@ class NativeTarget:
         dialect: name of the SQL dialect that the program must be in.
         ledger: unquoted name of the ledger's table in ``catalog`` and ``schema`` where the target can keep one
             (:data:`~pz_core.contract.ledger.LEDGER_TABLE`), with the ability ``ledger``.
-        remote: of a database behind an extension: how to run the program there; its sink is then a
-            :class:`~pz_core.contract.remote.RemoteSink`.
     """
 
     catalog: str
@@ -229,7 +225,6 @@ class NativeTarget:
     setup: tuple[Setup, ...] = ()
     dialect: str = "duckdb"
     ledger: str | None = None
-    remote: RemoteTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +259,11 @@ class WriteSpec:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a committed session wrote."""
+    """What a committed session wrote; ``choices`` is how, by topic, for the run's results."""
 
     rows: int
     batches: int = 0
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +315,18 @@ class SqlWriteSession(Protocol):
 
     def abort(self) -> None:
         """Roll back."""
+
+
+@runtime_checkable
+class ForeseeingSession(Protocol):
+    """A SQL session that wants to know its program before the rows come, so that it may take them straight in."""
+
+    def foresee(self, program: tuple[str, ...]) -> tuple[str, ...]:
+        """The statements that will follow the rows.
+
+        Returns:
+            Those that are left for :meth:`SqlWriteSession.execute`; the session sees to the others.
+        """
 
 
 class Source(Protocol):

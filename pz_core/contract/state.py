@@ -99,6 +99,9 @@ class RunStore(Protocol):
     def describe(self) -> str:
         """Where the runs are, in a word or two, such as ``pz.runs``."""
 
+    def identity(self) -> str:
+        """A text that only this store has, and that tells nobody where it is; a digest will do."""
+
     def begin(self, document: Mapping[str, Any]) -> None:
         """Store a run that starts, and show others that it lives until :meth:`end`, or until this process is gone."""
 

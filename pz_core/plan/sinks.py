@@ -52,6 +52,8 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         else:
             spec = write_spec(node, options, mode, context.graph.constants)
             tier, how = _tier(context, node, target, spec)
+            if guarantee == AT_LEAST_ONCE and tier == "universal" and target.capabilities.checkpointable_writes:
+                on_retry = f"after a failure it goes on behind the rows that the target confirmed; {on_retry}"
     except PzError as error:
         refusal = context.refuse(node.id, at_plan_time(error, node, node.name))
         how = f"refused: {error.code}"

@@ -231,7 +231,9 @@ def _refuse_unable(context: Context, node: SourceNode, target: Any, shape: str) 
         )
 
 
-def _tier(context: Context, node: SourceNode, target: Any, spec: ReadSpec, shape: str) -> tuple[Tier, str, NativeScan | None]:
+def _tier(
+    context: Context, node: SourceNode, target: Any, spec: ReadSpec, shape: str
+) -> tuple[Tier, str, NativeScan | None]:
     able = target.capabilities
     if shape == "feed":
         if not able.universal_read:
@@ -264,7 +266,11 @@ def _tier(context: Context, node: SourceNode, target: Any, spec: ReadSpec, shape
             where=node.where,
             hint="change the read's options",
         )
-    return "universal", f"record batches because connector '{node.connector}' has no native read for these options", None
+    return (
+        "universal",
+        f"record batches because connector '{node.connector}' has no native read for these options",
+        None,
+    )
 
 
 def _probe(context: Context, node: SourceNode, spec: ReadSpec) -> NativeScan | None:

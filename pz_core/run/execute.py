@@ -92,8 +92,8 @@ def execute(
     with StopSignals(token) if handle_signals else nullcontext():
         run = _Run(plan, effective, registry, run_id, started_at, fail_fast, observers, token)
         run.full_refresh, run.advances, run.taken_over = full_refresh, advance, taken_over
-        run.remember()
         try:
+            run.remember()
             try:
                 run.open()
             except OSError as error:
@@ -187,7 +187,7 @@ class _Run:
             self.results.remark(retryOf=self.taken_over.run_id)
         carried = () if self.taken_over is None else (result.id for result in self.taken_over.carried)
         if self.recorder is not None:
-            self.results.remark(store=self.recorder.store.describe())
+            self.results.remark(store=self.recorder.store.identity())
         used = connections_of(self.graph, {*self.effective, *carried}, self.registry)
         if used:
             self.results.remark(connections=used)

@@ -68,7 +68,7 @@ def list_runs(root: Path, store: RunStore | None = None, limit: int | None = Non
     """
     here = {d.name: d for d in run_directories(root) if is_run_id(d.name) and (d / FILE).is_file()}
     heads = {} if store is None else {head.run_id: head for head in store.heads() if is_run_id(head.run_id)}
-    place = None if store is None else store.describe()
+    place = None if store is None else store.identity()
     alone = {name: _summary(here[name]) for name in here.keys() - heads.keys()}
     gone = {name for name, run in alone.items() if place is not None and _stored_in(run) == place and not run.live}
     names = sorted({*here, *heads} - gone, reverse=True)[:limit]

@@ -232,7 +232,7 @@ class RunRecord:
         vars_hash: digest of the values that ``vars:`` had.
         given_vars: names of variables whose value came from outside the project's files.
         retry_of: id of the run that it was a retry of.
-        stored_in: where else it was recorded, as that store calls itself.
+        stored_in: identity of the store where it was recorded, too.
     """
 
     run_id: str

@@ -138,7 +138,7 @@ class _Stored:
         if self._store is None or directory.name in self._heads:
             return self._store is not None
         try:
-            return read_results(directory / FILE).stored_in == self._store.describe()
+            return read_results(directory / FILE).stored_in == self._store.identity()
         except (OSError, ValueError):
             return False
 

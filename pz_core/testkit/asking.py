@@ -62,19 +62,20 @@ def caught(call: Callable[..., object], *arguments: Any, **named: Any) -> Except
     return None
 
 
-def refused_by_name(error: BaseException | None, column: str | None = None) -> str | None:
+def refused_by_name(error: BaseException | None, column: str | None = None, *, any_code: bool = False) -> str | None:
     """What is wrong with a refusal; ``None`` if it has a code of its own and names the column.
 
     Args:
         error: what was raised.
         column: that must stand in the message.
+        any_code: whether PZ0501, which says nothing but that something failed, is enough.
     """
     if error is None:
         return "nothing was refused"
     codes = codes_of(error)
     if not codes:
         return f"a foreign {type(error).__name__} came out: {error}"
-    if set(codes) == {"PZ0501"}:
+    if set(codes) == {"PZ0501"} and not any_code:
         return f"the refusal has no code of its own: {error}"
     if column is not None and column not in str(error):
         return f"the refusal does not name column '{column}': {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from pz_core.contract.engine import (
     Tier,
 )
 from pz_core.contract.ledger import LedgerClaim
+from pz_core.contract.registration import Kind
 from pz_core.engines.duckdb.engine import DuckDBEngine
 from pz_core.engines.duckdb.session import Work, staged
 from pz_core.plugins import Registry
@@ -98,10 +100,16 @@ class _Host:
     def strategy(self, name: str) -> object:
         if name in self.strategies:
             return self.strategies[name]
-        return Registry().load("strategy", name)()
+        return _installed("strategy", name)()
 
     def check(self, kind: str) -> object:
-        return Registry().load("check", kind)()
+        return _installed("check", kind)()
+
+
+@functools.cache
+def _installed(kind: Kind, name: str) -> Any:
+    """The class of what is installed; looking for it each time would take longer than to load a few rows."""
+    return Registry().load(kind, name)
 
 
 @dataclass(frozen=True, slots=True)

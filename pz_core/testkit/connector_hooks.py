@@ -88,6 +88,12 @@ class ConnectorHooks(Suite):
     returns_as: ClassVar[Mapping[str, str]] = {}
     """DuckDB type that is written -> type that it is read back as, where the place has no such type of its own."""
 
+    quick: ClassVar[bool] = False
+    """Whether each strategy is tried in one tier only, by turns; a full run tries each in all."""
+
+    missing_is_null: ClassVar[bool] = False
+    """Whether a column of a contract that is not there is NULL, as in records that need not have every key."""
+
     public_options: ClassVar[frozenset[str]] = frozenset()
     """Options that sound like a secret and hold none."""
 
@@ -179,7 +185,10 @@ class ConnectorHooks(Suite):
     @classmethod
     def ways(cls) -> tuple[str, ...]:
         """Strategy and tier of every way to load, as names of rule variants."""
-        return tuple(f"{strategy} {tier}" for strategy in cls.strategies() for tier in cls.write_tiers())
+        tiers, strategies = cls.write_tiers(), cls.strategies()
+        if cls.quick and tiers:
+            return tuple(f"{strategy} {tiers[n % len(tiers)]}" for n, strategy in enumerate(strategies))
+        return tuple(f"{strategy} {tier}" for strategy in strategies for tier in tiers)
 
     def not_applicable(self, each: Rule) -> str | None:
         """Rules need abilities that the record declares; ``a|b`` is satisfied by either."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import CursorBounds, ReadHints, Source
 from pz_core.contract.engine import Cancelled, Tier
-from pz_core.testkit.asking import caught, rows_of_batches
+from pz_core.testkit.asking import caught, refused_by_name, rows_of, rows_of_batches, word_of
 from pz_core.testkit.bench import KitControl
 from pz_core.testkit.connector_hooks import ConnectorHooks
 from pz_core.testkit.corpus import arrow_table
@@ -225,6 +225,22 @@ class ReadRules(ConnectorHooks):
             spec = self.read_spec(entity, bounds=bounds, hints=hints)
             landed = self.bench().land(spec, tier, slice=bounds, where=predicate).rows.only(("id", "at", "label"))
             self.sent(wanted).must_be(landed, what=f"the {tier} read with columns, filter and bounds")
+
+    @rule("read", needs=["reads"], cases=lambda suite: suite.read_tiers())
+    def a_contract_is_kept(self, tier: Tier) -> None:
+        """columns: cuts a read down to its columns and their types, and one that is missing is refused by name."""
+        entity, table = self.entity(), self.dataset()
+        self.given(entity, table)
+        wanted = [n for n in table.schema.names if n in ("id", "label", "day")]
+        words = {c.name: word_of(c.type) or "varchar" for c in rows_of(table.select(wanted)).columns}
+        landed = self.bench().land(self.read_spec(entity, columns=words), tier).rows
+        require(set(landed.names) == set(wanted), f"columns: names {wanted}, landed are {landed.names}")
+        self.sent(table.select(wanted)).must_be(landed.only(wanted), what=f"the {tier} read under a contract")
+        if self.missing_is_null:
+            return
+        absent = self.read_spec(entity, columns={**words, "pz_kit_absent": "varchar"})
+        wrong = refused_by_name(caught(self.bench().land, absent, tier), "pz_kit_absent", any_code=True)
+        require(wrong is None, f"a column of the contract that is not there: {wrong}")
 
     @rule("read", needs=["universal_read"])
     def partitions_cover_exactly(self) -> None:

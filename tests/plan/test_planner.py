@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pz_core.compile.model import WatermarkBound
+from pz_core.compile.model import Incremental, WatermarkBound
 from pz_core.contract import ConnectorError
 from pz_core.errors import PzErrors
 from pz_core.plan.artifacts import plan_as_dict, write_plan
@@ -180,12 +180,13 @@ def test_the_guarantee_follows_from_the_strategys_traits(lab):
         lab.sink(id="k2", name="out.c", strategy="append"),
         lab.sink(id="k3", name="out.d", strategy="append", duplicates="refuse"),
     ]
-    plan = make_plan(lab.graph(sinks=sinks), lab.registry(fake=able))
-    assert [plan.of(i).guarantee for i in ("k1", "k2", "k3")] == [
-        "effectively once",
-        "at least once",
-        "effectively once",
-    ]
+    for read, refusing in (
+        (None, "at least once"),
+        (Incremental("id", sync=SyncConfig("incremental")), "effectively once"),
+    ):
+        graph = lab.graph(sources=[lab.source(incremental=read)], sinks=sinks)
+        plan = make_plan(graph, lab.registry(fake=able))
+        assert [plan.of(i).guarantee for i in ("k1", "k2", "k3")] == ["effectively once", "at least once", refusing]
 
 
 def test_source_system_is_the_one_connection_of_all_sources(lab):

@@ -92,7 +92,9 @@ def test_new_says_what_to_do_next_and_names_things(
     assert capsys.readouterr().err.startswith("error PZ0130: ")
 
 
-@pytest.mark.parametrize(("name", "hint"), [("Fixed-Width", "write fixed_width"), ("9", "lower-case word")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("Fixed-Width", "write fixed_width"), ("9", "lower-case word"), ("unique", "pz itself ships")]
+)
 def test_a_name_that_no_plugin_can_have_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, hint: str
 ) -> None:

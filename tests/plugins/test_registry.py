@@ -286,6 +286,12 @@ def test_an_unknown_connector_says_what_is_known_and_what_to_install(tmp_path: P
     assert "fake" in error.message.split("known:")[1]
     assert "did you mean 'fake'" in str(error.hint) and "pip install pz-connector-fakes" in str(error.hint)
     assert "pip install pz-strategy-my-way" in str(refused("PZ0501", registry.load, "strategy", "my_way").hint)
+    for kind, name, package in (
+        ("state", "postgres", "pz-connector-postgres"),
+        ("state", "sqlserver", "pz-connector-sqlserver"),
+        ("strategy", "scd2", "pz-strategy-scd"),
+    ):
+        assert str(registry.missing(kind, name).hint).endswith(f"pip install {package}") or registry.has(kind, name)
 
 
 @pytest.mark.parametrize(

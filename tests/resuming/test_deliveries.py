@@ -46,6 +46,15 @@ def test_an_attempt_in_the_same_run_goes_on_after_what_was_confirmed(push):
     assert node["rows"] == 100 and node["accounting"] == {"staged": 100, "written": 100, "rejected": 0}
 
 
+def test_the_plan_says_that_a_delivery_goes_on(push):
+    nodes = {n["name"]: n for n in json.loads(push.pz("plan", "--json").out)["nodes"]}
+    assert nodes["api.t"]["guarantee"] == "at least once"
+    assert "goes on behind the rows that the target confirmed" in nodes["api.t"]["onRetry"]
+    push.connections(connector="plain")
+    nodes = {n["name"]: n for n in json.loads(push.pz("plan", "--json").out)["nodes"]}
+    assert "confirmed" not in nodes["api.t"]["onRetry"]
+
+
 def test_a_failed_delivery_says_what_it_left(push):
     broken(push)
     said = push.pz("run", "--log-format", "json", code=1)

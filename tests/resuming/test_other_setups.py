@@ -1,4 +1,4 @@
-"""A retry after the project was set up otherwise: what belongs to another place, or to other values, is not taken over."""
+"""A retry after the project was set up otherwise: what belongs to other places or values is not taken over."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ def test_an_output_that_now_leads_elsewhere_is_not_carried_forward(files):
     assert files.rows("lake2/t/*.parquet") == [1, 2] and stored(files) == "2"
 
 
-def test_another_connector_behind_the_name_is_another_place(files):
-    failed(files)
-    files.world.parts["t"] = {"only": [5]}
-    places(files)
-    text = (files.root / "connections.yml").read_text()
-    files.write("connections.yml", text.replace("src: {connector: localfiles, root: in}", "src: {connector: scripted}"))
-    files.pipeline("t", BOTH, "select id, v from {{ source('src', 't') }}")
-    said = files.pz("retry")
-    assert files.rows("jam/t/*.parquet") == [5] and "not reused" in said.err
+def test_another_connector_behind_the_name_is_another_place(lab):
+    lab.world.parts["t"] = {"only": [5]}
+    lab.write("jam", "not a directory")
+    lab.pipeline("t", BOTH, "select id, v from {{ source('src', 't') }}")
+    failed(lab)
+    lab.connections(connector="plain")
+    lab.world.parts["t"] = {"only": [6]}
+    assert "connection 'src' is set up otherwise" in lab.pz("retry").err
+    assert lab.rows("jam/t/*.parquet") == [6]
 
 
 def test_a_variable_of_the_environment_inside_a_connection_counts(files, monkeypatch):

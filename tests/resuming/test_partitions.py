@@ -122,13 +122,13 @@ def test_a_fault_of_the_machine_inside_a_connector_is_named_and_final(four):
 
 
 def test_a_large_read_in_partitions_that_fails_over_and_over_is_whole_in_the_end(four):
-    big = {str(i): list(range(i * 50_000, i * 50_000 + 45_000 + i)) for i in range(6)}
+    big = {str(i): list(range(i * 50_000, i * 50_000 + 15_000 + i)) for i in range(6)}
     four.world.parts["t"] = big
     real = four.places.batches
-    four.places.batches = lambda ids, schema, size=10: real(ids, schema, 20_000)
+    four.places.batches = lambda ids, schema, size=10: real(ids, schema, 5_000)
     for part in ("1", "3", "5"):
-        four.world.fail("t", part, four.places.transient(), after=40_000)
-    four.world.fail("t", "3", four.places.transient(), after=40_000)
+        four.world.fail("t", part, four.places.transient(), after=12_000)
+    four.world.fail("t", "3", four.places.transient(), after=12_000)
     four.pz("run")
     assert four.staged("src_src__t") == sorted(i for ids in big.values() for i in ids)
     assert len(four.world.reads) == 6 + 4

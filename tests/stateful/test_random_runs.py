@@ -322,6 +322,15 @@ class Walk(RuleBasedStateMachine):
     )
     def run(self, failing: set[str], late: set[str], full: bool, forget: bool, some: set[str] | None) -> None:
         """A run, of everything or of some outputs; it may be killed between its last commit and its first mark."""
+        self.carry_out(failing, late, full, forget, some)
+
+    @rule(full=st.sampled_from([False, False, False, True]))
+    def good_run(self, full: bool) -> None:
+        """A run of everything in which nothing is injected."""
+        self.carry_out(set(), set(), full, False, None)
+
+    def carry_out(self, failing: set[str], late: set[str], full: bool, forget: bool, some: set[str] | None) -> None:
+        """Run for real and in the model."""
         sinks = set(SINKS) if some is None else some
         self.real.failing, self.real.late = failing, late
         state = self.real.state.read_text() if self.real.state.exists() else None
@@ -370,7 +379,7 @@ _CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_t
 
 
 def test_random_histories_end_as_the_model_says() -> None:
-    _walk(4, 12)
+    _walk(8, 14)
 
 
 @pytest.mark.deep

@@ -21,8 +21,8 @@ WRITTEN = Path(__file__).with_name("fixed_width")
 RULES = (
     "it_loads", "importing_it_is_quick_and_quiet", "its_package_says_which_pz_it_needs", "its_options_are_sound",
     "read_returns_every_value", "schema_is_what_lands", "no_rows_give_one_batch", "batches_are_no_larger_than_asked",
-    "abort_leaves_the_target_as_it_was", "another_batch_does_what_the_strategy_says", "values_arrive_exactly_or_are_refused",
-    "names_that_look_alike_are_kept_apart", "secrets_are_never_shown",
+    "abort_leaves_the_target_as_it_was", "another_batch_does_what_the_strategy_says",
+    "values_arrive_exactly_or_are_refused", "names_that_look_alike_are_kept_apart", "secrets_are_never_shown",
 )  # fmt: skip
 
 

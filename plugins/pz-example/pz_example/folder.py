@@ -53,7 +53,7 @@ class Folder:
             raise ConnectorError(
                 f"{self.connection}.{entity[:60]}: no file can be named after the entity",
                 code="PZ0353",
-                hint=f"choose a name of 1 to {_LONGEST} letters and digits; other characters count three times and more",
+                hint=f"choose a name of at most {_LONGEST} letters and digits; others count three times and more",
             )
         return self.path / f"{name}.arrows"
 

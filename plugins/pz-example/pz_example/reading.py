@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pz_core.contract import ConnectorError, NativeScan, Partition, ReadSpec
+from pz_core.contract.connector import ReadShape
 from pz_core.values import Column, duckdb_type
 from pz_example.folder import Folder
 
@@ -19,7 +20,7 @@ class StreamSource:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
-    def natural_shape(self, spec: ReadSpec) -> str:
+    def natural_shape(self, spec: ReadSpec) -> ReadShape:
         """Always all there is."""
         return "full"
 

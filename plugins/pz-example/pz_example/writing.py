@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pz_core.contract import ConnectorError, NativeTarget, Receipt, WriteSpec
+from pz_core.contract.connector import AbortSemantics
 from pz_core.values import Column, quote_identifier
 from pz_example.folder import Folder
 
@@ -26,7 +27,7 @@ class StreamSink:
         """Begin a file beside the old one."""
         return StreamSession(self._folder, spec, columns)
 
-    def abort_semantics(self) -> str:
+    def abort_semantics(self) -> AbortSemantics:
         """An abort leaves no trace."""
         return "discards_all"
 

@@ -52,7 +52,6 @@ class Postgres:
         reads=True,
         native_read=True,
         universal_read=True,
-        native_write=True,
         universal_write=True,
         load_modes=frozenset({"program"}),
         schema_policies=frozenset(SCHEMA_POLICIES),

@@ -109,6 +109,7 @@ def statement_error(error: Exception, subject: str) -> ConnectorError:
     message = getattr(diagnosis, "message_primary", None) or _first_line(str(error), None)
     return ConnectorError(
         f"{subject}: {without_quoted_values(message, state)}",
+        code="PZ0812" if state is not None and state.startswith("22") else "PZ0501",
         transient=state is None or passes(state),
         hint=hint_for(state),
         cause=error,

@@ -29,6 +29,13 @@ _AGAIN = re.compile(
     re.IGNORECASE,
 )
 _DATA = re.compile(r"value too long|out of range|invalid input|invalid byte|overflow|violates|duplicate key", re.I)
+#: Words of the server -> the SQLSTATE that they stand for, where the extension hands on the words alone.
+_STATES = (
+    ("permission denied", "42501"),
+    ("does not exist", "42P01"),
+    ("lock timeout", "55P03"),
+    ("statement timeout", "57014"),
+)
 _SERVER = re.compile(r"(?:ERROR|FATAL|PANIC):\s+(.*)")
 
 
@@ -114,7 +121,7 @@ def bulk_error(error: Exception, subject: str) -> ConnectorError:
     return ConnectorError(
         f"{subject}: {told}",
         transient=lost or bool(_AGAIN.search(text)),
-        hint=hint_for("08006" if lost else "00000"),
+        hint=hint_for("08006" if lost else next((state for words, state in _STATES if words in text), "00000")),
         cause=error,
     )
 

@@ -118,15 +118,11 @@ class Settings:
 
     # --- for DuckDB ----------------------------------------------------------------------------------------------
 
-    def setup(self, alias: str, *, write: bool = False) -> tuple[Setup, ...]:
-        """Statements that attach the database to a DuckDB.
-
-        A load waits for other loads of its table, so it must see what they have committed when its turn comes: it
-        reads what is committed. A read sees the state of one moment.
+    def setup(self, alias: str) -> tuple[Setup, ...]:
+        """Statements that attach the database to a DuckDB, for reading the state of one moment.
 
         Args:
             alias: unquoted name of the attached database.
-            write: whether it is for a load.
 
         Raises:
             ConnectorError: PZ0311 if the extension's package is not installed.
@@ -135,7 +131,7 @@ class Settings:
         keys = {"host": "HOST", "port": "PORT", "dbname": "DATABASE", "user": "USER", "password": "PASSWORD"}
         given = ", ".join(f"{keys[key]} {quote_literal(str(value))}" for key, value in self.login().items())
         conninfo = " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters().items())
-        mode = "ISOLATION_LEVEL 'READ COMMITTED'" if write else "READ_ONLY, ISOLATION_LEVEL 'REPEATABLE READ'"
+        mode = "READ_ONLY, ISOLATION_LEVEL 'REPEATABLE READ'"
         return (
             Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension"),
             Setup(f"CREATE TEMPORARY SECRET IF NOT EXISTS {quote_identifier(secret)} (TYPE postgres, {given})", "secret"),

@@ -1,6 +1,6 @@
 """How a batch is laid beside its target, column by column, so that every value arrives as it is or is refused.
 
-DuckDB's extension copies in PostgreSQL's binary form, which is exact for the types of :data:`_RAW`. Whatever it would
+DuckDB's extension writes PostgreSQL's binary form, which is exact for the types of :data:`_RAW`. Whatever it would
 write in another way (HUGEINT, BIT, lists of texts and decimals) travels as text, and the server reads that. A target
 type that DuckDB does not know (enum, inet, jsonb, tsvector, …) gets the text through its own input, and the text that
 comes out again must be the same.
@@ -9,11 +9,10 @@ comes out again must be the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pz_core.contract.connector import ConnectorError
-from pz_core.contract.remote import Unfit
 from pz_core.values import Column, quote_identifier
 from pz_postgres.catalog import PgColumn
 from pz_postgres.reading import BINARY
@@ -48,6 +47,15 @@ _RAW: dict[str, str] = {
     "TIMESTAMP WITH TIME ZONE": "timestamptz",
     "INTERVAL": "interval",
 }
+#: PostgreSQL's type of a column -> DuckDB's whose binary form it reads.
+_ENCODED: dict[str, str] = {
+    "smallint": "SMALLINT",
+    "integer": "INTEGER",
+    "bigint": "BIGINT",
+    "numeric(20,0)": "DECIMAL(20,0)",
+    "text": "VARCHAR",
+    "json": "VARCHAR",
+}
 #: Types that travel as text, and what the server makes of it.
 _AS_TEXT: dict[str, str] = {"HUGEINT": "numeric", "UHUGEINT": "numeric", "BIT": "varbit"}
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
@@ -60,6 +68,21 @@ _RAW_LISTS = frozenset({
 _LISTS_AS_TEXT = frozenset({"VARCHAR", "HUGEINT", "UBIGINT"})
 #: PostgreSQL's types that take their values straight from the extension.
 _STRAIGHT = frozenset(BINARY)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A test that a value of the batch cannot be carried exactly.
+
+    Args:
+        column: its name in the batch.
+        condition: in DuckDB's SQL over the batch; true for such a value.
+        told: what is then told after the column's name.
+    """
+
+    column: str
+    condition: str
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,11 +290,24 @@ class _Shaped:
         return self._made(read=read, straight=False, how=f"text through {target.shown}", proof=proof)
 
 
-def selected(carried: Sequence[Carried], relation: str, order: str | None) -> str:
-    """The SELECT of DuckDB over the batch."""
-    fields = [f"{c.select} AS {quote_identifier(c.name)}" for c in carried]
+def selected(carried: Sequence[Carried], relation: str, order: str | None, target: Mapping[str, str]) -> str:
+    """The SELECT of DuckDB over the batch, every value in the very type that is encoded.
+
+    Args:
+        carried: the columns.
+        relation: the batch.
+        order: expression that numbers the rows, ``None`` where they go straight into the target.
+        target: the target's column -> its type in DuckDB, for those that go straight into one that is there.
+    """
+
+    def value(c: Carried) -> str:
+        kind = target.get(c.name) or _ENCODED.get(c.raw)
+        made = f"CAST({c.select} AS {'VARCHAR' if kind == 'JSON' else kind})" if kind else c.select
+        return f"{made} AS {quote_identifier(c.name)}"
+
+    fields = [*map(value, carried)]
     if order is not None:
-        fields.append(f"{order} AS {quote_identifier(ORDER)}")
+        fields.append(f"CAST({order} AS BIGINT) AS {quote_identifier(ORDER)}")
     return f"SELECT {', '.join(fields)} FROM {relation}"
 
 
@@ -307,23 +343,4 @@ def proofs(carried: Sequence[Carried]) -> tuple[tuple[str, str], ...]:
 
 def _short(kind: str) -> str:
     return kind if len(kind) <= 60 else f"{kind[:57]}…"
-
-
-def counted(sql: str, ledger: str | None = None) -> str:
-    """A statement of a program as a block that adds up the rows that it touched."""
-    word = sql.lstrip().split(None, 1)[0].upper() if sql.strip() else ""
-    if word not in ("INSERT", "UPDATE", "MERGE") or (ledger is not None and ledger in sql):
-        return sql
-    tag = "$pz$"
-    while tag in sql:
-        tag = f"{tag[:-1]}_$"
-    return (
-        f"DO {tag} #variable_conflict use_column\nDECLARE pz_rows_touched bigint; BEGIN {sql}; "
-        "GET DIAGNOSTICS pz_rows_touched = ROW_COUNT; PERFORM pg_catalog.set_config('pz.touched', "
-        "(coalesce(nullif(pg_catalog.current_setting('pz.touched', true), ''), '0')::pg_catalog.int8 + pz_rows_touched)"
-        f"::pg_catalog.text, true); END {tag}"
-    )
-
-
-COUNT = "SELECT coalesce(nullif(pg_catalog.current_setting('pz.touched', true), ''), '0')::pg_catalog.int8 AS n"
 

@@ -6,6 +6,7 @@ however the process ends, so anybody can tell a run that lives from one that was
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -44,6 +45,10 @@ class PostgresRuns:
         """The table."""
         return f"{self._link.schema}.runs"
 
+    def identity(self) -> str:
+        """A digest of the server, the database and the schema."""
+        return hashlib.sha256(f"{self._link.settings.place}\0{self._link.schema}".encode()).hexdigest()[:16]
+
     def begin(self, document: Mapping[str, Any]) -> None:
         """Store a run that starts, and hold its lock until :meth:`end` or the end of the connection.
 
@@ -56,6 +61,7 @@ class PostgresRuns:
             if not self._hold(connection, run_id) and self._held is None:
                 raise self._taken(run_id, "is going on elsewhere")
             self._held = run_id
+            self._refuse_without_rights(connection)
             self._put(connection, document, 0)
 
         self._link.do(begin)
@@ -154,6 +160,21 @@ class PostgresRuns:
             self._hold(connection, self._held)
 
     # --- the tables ----------------------------------------------------------------------------------------------
+
+    def _refuse_without_rights(self, connection: psycopg.Connection[Any]) -> None:
+        """Before anything is read: what the end of the run needs, which would fail when the rows have landed."""
+        state = quote_path(self._link.schema, "state")
+        rights = ("SELECT", "INSERT", "UPDATE", "DELETE")
+        asked = ", ".join("has_table_privilege(%s, %s)" for _ in rights)
+        values = [value for right in rights for value in (state, right)]
+        row = connection.execute(f"SELECT {asked}".encode(), values).fetchone()
+        missing = [right for right, has in zip(rights, row or (), strict=True) if not has]
+        if missing:
+            raise PzError(
+                "PZ0529",
+                f"the state in {self._link.shown} cannot be changed: this user lacks {', '.join(missing)} on its tables",
+                hint="let this user read, insert, update and delete in the tables of the schema, or use another user",
+            )
 
     def _taken(self, run_id: str, what: str) -> PzError:
         return PzError(

@@ -66,7 +66,13 @@ class Machines:
 
 
 @pytest.fixture
-def machines(tmp_path, pg) -> Machines:
+def machines(tmp_path, pg18) -> Machines:
+    return Machines(tmp_path, pg18)
+
+
+@pytest.fixture
+def machines_on_each(tmp_path, pg) -> Machines:
+    """On each version of the server in turn."""
     return Machines(tmp_path, pg)
 
 
@@ -74,7 +80,8 @@ def failing(machine: ProjectTester) -> None:
     machine.write({"pipelines/broken.sql": "INSERT INTO {{ sink('lake', 'broken') }}\nSELECT error('no') AS x\n"})
 
 
-def test_a_second_machine_goes_on_where_the_first_one_ended(machines) -> None:
+def test_a_second_machine_goes_on_where_the_first_one_ended(machines_on_each) -> None:
+    machines = machines_on_each
     one, two = machines.machine("one"), machines.machine("two")
     said = one.run("run")
     assert said.code == 0, said.err
@@ -261,3 +268,37 @@ def test_a_backend_without_runs_refuses_artifacts(tmp_path) -> None:
         runs_of(LocalState({}, str(tmp_path)), StateConfig("other", artifacts=True))
     assert caught.value.code == "PZ0124"
     assert json.dumps(runs_of(LocalState({}, str(tmp_path)), StateConfig("local"))) == "null"
+
+
+def test_events_that_the_store_does_not_take_are_counted_and_told(machines, monkeypatch) -> None:
+    from pz_postgres.state_runs import PostgresRuns
+
+    from pz_core.errors import PzError
+    from pz_core.run import store
+
+    def refuse(*_: object) -> None:
+        raise PzError("PZ0518", "no", hint="wait")
+
+    monkeypatch.setattr(store, "FAILURE_PAUSE", 0.01)
+    monkeypatch.setattr(PostgresRuns, "add_events", refuse)
+    one = machines.machine("one", state={"events": True})
+    said = one.run("run")
+    assert said.code == 0, said.err
+    dropped = one.results()["eventsDropped"]
+    assert dropped >= 8 and f"note: {dropped} events were not stored" in said.err
+    assert machines.ask("SELECT events_dropped FROM {s}.runs") == [(dropped,)]
+    assert machines.ask("SELECT count(*) FROM {s}.run_events") == [(0,)]
+
+
+def test_a_run_that_cannot_be_begun_in_the_store_leaves_nothing_here(machines, monkeypatch) -> None:
+    from pz_postgres.state_runs import PostgresRuns
+
+    from pz_core.errors import PzError
+
+    def refuse(*_: object) -> None:
+        raise PzError("PZ0518", "no", hint="wait")
+
+    monkeypatch.setattr(PostgresRuns, "begin", refuse)
+    one = machines.machine("one")
+    said = one.run("run")
+    assert (said.code, said.errors) == (2, ("PZ0518",)) and one.runs() == []

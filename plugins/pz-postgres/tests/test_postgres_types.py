@@ -37,7 +37,7 @@ SAMPLES = {
 }  # fmt: skip
 #: What DuckDB's text of the value is, where it is not PostgreSQL's.
 SPELLED = {
-    "boolean": "true", "bytea": "\\x00\\xFF", "interval": "1 year -3 days 04:05:06.789", "money": "-0.050000000",
+    "boolean": "true", "bytea": "00FF", "interval": "1 year -3 days 04:05:06.789", "money": "-0.050000000",
 }  # fmt: skip
 LISTED = r"""
 SELECT pg_catalog.format_type(t.oid, NULL) FROM pg_catalog.pg_type t
@@ -94,8 +94,8 @@ def test_what_duckdb_cannot_hold_is_refused_by_column_and_type(
             with pytest.raises(ConnectorError) as caught:
                 tests.land(ReadSpec("hard"), tier)  # type: ignore[arg-type]
             assert caught.value.code == "PZ0812" and "awkward" in caught.value.message
-            assert kind.split("(")[0].split("[")[0] in caught.value.message.replace(" without time zone", "")
-            assert value not in caught.value.message
+            assert kind.split("(")[0].split("[")[0].removesuffix("tz") in caught.value.message
+            assert value == "NaN" or value not in caught.value.message
             whole = tests.land(ReadSpec("hard", columns={"awkward": "varchar"}), tier)  # type: ignore[arg-type]
             assert pg18.run("SELECT concat(awkward) FROM hard WHERE id = 2")[0][0] in str(texts_of(whole.rows))
 
@@ -114,7 +114,7 @@ def test_blanks_of_char_and_labels_domains_and_rows_arrive(pg: Any, bench: Calla
     pg.run("INSERT INTO odd VALUES ('ab', 'sad', (1, NULL), (NULL, NULL), 1.5, '{sad}', '{1.5,NULL}')")
     for tier in ("native", "universal"):
         landed = bench(pg).land(ReadSpec("odd"), tier)  # type: ignore[arg-type]
-        assert texts_of(landed.rows) == [["ab   ", "sad", "(1,)", "(,)", "1.50", "{sad}", "[1.500000000, NULL]"]]
+        assert texts_of(landed.rows) == [["ab   ", "sad", "(1,)", "(,)", "1.50", "{sad}", "[1.500000000,null]"]]
 
 
 OUT = {

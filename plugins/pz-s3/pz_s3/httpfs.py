@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import ConnectorError, Setup
+from pz_core.contract.files import private_database, set_up_session
 from pz_core.contract.secrets import reveal
 from pz_core.values import quote_identifier, quote_literal
 from pz_s3.client import Client
 from pz_s3.places import Place
+
+if TYPE_CHECKING:
+    import duckdb
 
 _SCHEMES = ("s3", "s3a", "s3n")
 _lock = threading.Lock()
@@ -54,7 +61,7 @@ def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
         botocore.exceptions.BotoCoreError: if there are no credentials.
     """
     settings, keys = client.settings, client.keys()
-    name = f"pz_s3_{_digest(settings.name)}_{_digest(bucket)}"
+    name = f"pz_s3_{_digest(settings.name)}_{scheme_word}_{_digest(bucket)}"
     parts = {
         "TYPE": "s3",
         "PROVIDER": "config",
@@ -75,6 +82,56 @@ def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
         Setup(f"LOAD {quote_literal(str(_extension()))}", "extension"),
         Setup(f"CREATE OR REPLACE TEMPORARY SECRET {quote_identifier(name)} ({listed})", "secret"),
     )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A database that looks at objects, and the statements that it has run, by what they make."""
+
+    database: duckdb.DuckDBPyConnection
+    ran: dict[str, str] = field(default_factory=dict)
+
+
+_MOST_READERS = 4
+_readers_lock = threading.Lock()
+_readers: dict[str, _Reader] = {}
+
+
+def reader(base_dir: str, statements: Sequence[Setup]) -> duckdb.DuckDBPyConnection:
+    """A connection to look at objects with; the caller closes it.
+
+    All sources of a project share one database behind it, since loading the extension takes longer than a look.
+
+    Args:
+        base_dir: of the project.
+        statements: what :func:`setup` gave for the bucket.
+
+    Raises:
+        ConnectorError: PZ0311 if a statement fails.
+    """
+    import duckdb
+
+    with _readers_lock:
+        one = _readers.pop(base_dir, None) or _Reader(private_database())
+        _readers[base_dir] = one
+        while len(_readers) > _MOST_READERS:
+            del _readers[next(iter(_readers))]  # connections that are still open keep theirs
+        for statement in statements:
+            made = statement.sql.partition("(")[0]
+            if one.ran.get(made) == statement.sql:
+                continue
+            try:
+                one.database.execute(statement.sql)
+            except duckdb.Error as error:  # its text repeats the statement, which may hold keys
+                raise ConnectorError(
+                    f"DuckDB could not be prepared to read from S3: a statement of kind '{statement.kind}' failed with "
+                    f"{type(error).__name__}",
+                    code="PZ0311",
+                    hint=f"reinstall duckdb-extension-httpfs=={duckdb.__version__}, "
+                    "or set engine.force_universal: true",
+                ) from None
+            one.ran[made] = statement.sql
+        return set_up_session(one.database.cursor())
 
 
 def _extension() -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pz_core.contract.connector import ConnectorError
-from pz_core.contract.files import file_stem, format_of_path
+from pz_core.contract.files import format_of_path
 from pz_core.values import Value
 from pz_s3.settings import Settings
 
@@ -71,6 +71,11 @@ def target_folder(settings: Settings, entity: str, options: Mapping[str, Value])
     path = options.get("path")
     place = _place(settings, entity, options, entity if path is None else str(path))
     return Place(place.bucket, place.key.removesuffix("/"))
+
+
+def stem_of(entity: str) -> str:
+    """How the names of an entity's objects begin; in a key only a slash parts one name from another."""
+    return entity.rstrip("/").rsplit("/", 1)[-1]
 
 
 def below(folder: Place, name: str) -> Place:
@@ -181,6 +186,3 @@ def _set(inside: str, negated: bool) -> str:
     except re.error:  # a range that runs backwards means nothing
         return "(?!)"
     return f"(?![/])[{'^' if negated else ''}{body}]"
-
-
-__all__ = ["Place", "below", "file_stem", "is_data", "matches", "source_place", "target_folder"]

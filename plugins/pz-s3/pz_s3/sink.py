@@ -19,7 +19,6 @@ from pz_core.contract.files import (
     copy_options,
     copy_projection,
     extension,
-    file_stem,
     format_faults,
     is_appended,
     written_name,
@@ -28,7 +27,7 @@ from pz_core.values import Column
 from pz_s3 import workshop
 from pz_s3.client import Client
 from pz_s3.faults import told
-from pz_s3.places import Place, below, target_folder
+from pz_s3.places import Place, below, stem_of, target_folder
 from pz_s3.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Target:
             raise ConnectorError(faults[0].message, code=faults[0].code, hint=faults[0].hint)
         known = cast(Format, given)
         folder = target_folder(settings, spec.entity, spec.options)
-        stem, ending = file_stem(spec.entity), extension(known, spec.options)
+        stem, ending = stem_of(spec.entity), extension(known, spec.options)
         final = below(folder, written_name(stem, ending, spec.load_mode, spec.run_id))
         options = copy_options(known, spec.options)
         return cls(subject, folder, stem, final, known, options, spec.load_mode == "swap")

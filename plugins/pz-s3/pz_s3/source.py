@@ -57,7 +57,8 @@ class ObjectSource(FilesSource):
         self._client = Client(settings)
         self._looked: _Looked | None = None
         self._folder: Path | None = None
-        self._prepared: set[str] = set()
+        self._reader: duckdb.DuckDBPyConnection | None = None
+        self._remote = False
         self._closed = threading.Event()
 
     # --- what DuckDB reads by itself ------------------------------------------------------------------------------
@@ -121,7 +122,8 @@ class ObjectSource(FilesSource):
             self._looked = self._look(bare, read)
         looked = self._looked
         exact = self._exact(looked)
-        if not local and exact and (looked.objects or looked.sample):
+        self._remote = not local and exact and bool(looked.objects or looked.sample)
+        if self._remote:
             self._prepare(looked.bucket)
         word = (httpfs.scheme(self._client, looked.bucket) if exact else None) or "s3"
 
@@ -224,20 +226,27 @@ class ObjectSource(FilesSource):
         looked.copies[place.key] = path
         return path
 
+    def database(self) -> duckdb.DuckDBPyConnection:
+        """The database that reaches what was found last: the store, or the copies on this machine."""
+        return self._reader if self._reader is not None and self._remote else super().database()
+
     def _prepare(self, bucket: str) -> None:
-        """Let this connector's own database read a bucket."""
-        if bucket in self._prepared:
-            return
-        database: duckdb.DuckDBPyConnection = self.database()
-        for one in self._setup_of(bucket):
-            database.execute(one.sql)
-        self._prepared.add(bucket)
+        """Have a database that reads the bucket."""
+        if self._reader is None:
+            self._reader = httpfs.reader(self._settings.base_dir, self._setup_of(bucket))
 
     def _setup_of(self, bucket: str) -> tuple[Setup, ...]:
         word = httpfs.scheme(self._client, bucket)
         assert word is not None, "natively() has said so"
         with told(self._settings, self._settings.name, bucket, "preparing DuckDB"):
             return httpfs.setup(self._client, word, bucket)
+
+    def interrupt(self) -> None:
+        """From another thread: a download or a look that is under way ends soon."""
+        self._closed.set()
+        for one in (self._reader, self._database):
+            if one is not None:
+                one.interrupt()
 
     def close(self) -> None:
         """Give memory, connections and disk back; a download that is under way ends."""
@@ -248,7 +257,9 @@ class ObjectSource(FilesSource):
             workshop.remove(self._folder)
             self._folder = None
         self._looked = None
-        self._prepared.clear()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
 
 def _unpacked(body: Any, packing: str, place: Place, read: FileRead) -> bytes:

@@ -9,6 +9,7 @@ import pytest
 from pz_s3.connector import S3
 
 from pz_core.testkit.connector import ConnectorSuite
+from pz_core.testkit.rules import Broken, notyet
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,15 @@ class _OnTheStore(ConnectorSuite):
 
 class TestS3Parquet(_OnTheStore):
     format = "parquet"
+    returns_as: ClassVar = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)"}
+    not_yet: ClassVar = {
+        "entities_may_have_any_name[backslash]": notyet(
+            "SeaweedFS makes a slash of a backslash in a key", raises=Broken
+        )
+    }
 
 
+@pytest.mark.deep
 class TestS3Csv(_OnTheStore):
     format = "csv"
     contract = True

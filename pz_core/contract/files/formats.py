@@ -79,7 +79,7 @@ def extension(file_format: Format, options: Mapping[str, Value]) -> str:
 
 
 def read_format(options: Mapping[str, Value], path: str | None, default: Format = "csv") -> str:
-    """The format of a read as declared, even if there is none of that name, else by the path's ending, else a default."""
+    """The format of a read as declared, even one that there is not, else by the path's ending, else ``default``."""
     if "format" in options:
         return str(options["format"])
     return (format_of_path(path) if path else None) or default

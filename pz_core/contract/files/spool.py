@@ -33,10 +33,14 @@ def private_database(temp_directory: str | None = None) -> duckdb.DuckDBPyConnec
     }
     if temp_directory is not None:
         config["temp_directory"] = temp_directory
-    made = duckdb.connect(":memory:", config=config)
-    made.execute("SET TimeZone = 'UTC'")
-    made.execute("SET arrow_lossless_conversion = true")
-    return made
+    return set_up_session(duckdb.connect(":memory:", config=config))
+
+
+def set_up_session(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The settings that each cursor of such a database needs for itself."""
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET arrow_lossless_conversion = true")
+    return connection
 
 
 class RowSpool:

@@ -61,7 +61,7 @@ def copy_projection(file_format: Format, columns: Sequence[Column] | None = None
             are refused where it is not; with them they become ``DECIMAL(38,0)``.
     """
     if file_format == "json":
-        if columns is None or not any(_POINT_FIRST.search(c.type) for c in columns):
+        if columns is None or not any(_POINT_FIRST.search(c.type) or "JSON" in c.type for c in columns):
             return _guarded_json()
         return ", ".join(_json_column(column) for column in columns)
     if file_format == "parquet":
@@ -113,13 +113,38 @@ def _finite(column: str, alias: str) -> str:
 
 def _json_column(column: Column) -> str:
     name = quote_identifier(column.name)
-    if _POINT_FIRST.fullmatch(column.type):
-        return f"CAST(regexp_replace(CAST({name} AS VARCHAR), '^(-?)[.]', '\\10.') AS JSON) AS {name}"
+    digits = _POINT_FIRST.fullmatch(column.type)
+    if digits and digits[1] != "38":
+        return f"CAST({name} AS DECIMAL({int(digits[1]) + 1},{digits[1]})) AS {name}"
+    if digits:
+        shorter = f"CAST({name} AS DECIMAL(38,37))"
+        message = f"column '{column.name}' holds a decimal of 38 fraction digits, which JSON is not written with"
+        stop = refusal("PZ0812", quote_literal(message), quote_literal("cast it to varchar in the pipeline"))
+        exact = f"coalesce(CAST({name} AS VARCHAR) LIKE '%0', true)"
+        return f"CASE WHEN {exact} THEN {shorter} ELSE {stop} END AS {name}"
     if _POINT_FIRST.search(column.type):
-        message = f"column '{column.name}' holds decimals without a digit before the point inside, which JSON cannot hold"
+        message = (
+            f"column '{column.name}' holds decimals without a digit before the point inside, which JSON cannot hold"
+        )
         stop = refusal("PZ0812", quote_literal(message), quote_literal("cast them to varchar in the pipeline"))
         return f"CASE WHEN {name} IS NOT NULL THEN {stop} ELSE {name} END AS {name}"
+    if "JSON" in column.type:
+        message = f"column '{column.name}' holds JSON with a number of more digits than DuckDB writes"
+        stop = refusal("PZ0812", quote_literal(message), quote_literal("cast the column to varchar in the pipeline"))
+        kept = _finite(name, quote_literal(column.name))
+        return f"CASE WHEN {_rounded(name)} THEN {stop} ELSE {kept} END AS {name}"
     return f"{_finite(name, quote_literal(column.name))} AS {name}"
+
+
+def _rounded(column: str) -> str:
+    """Whether JSON holds a fraction that changes when it becomes a DOUBLE, as it does when DuckDB 1.5.5 writes JSON."""
+    bare = f"regexp_replace(CAST({column} AS VARCHAR), '\"(?:[^\"\\\\]|\\\\.)*\"', '\"\"', 'g')"
+    numbers = f"regexp_extract_all({bare}, '-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?')"
+    # Whole numbers of any length are kept as they are, and fewer than 16 digits are never rounded.
+    long = "length(regexp_replace(n, '[eE].*|[^0-9]', '', 'g')) > 15 AND regexp_matches(n, '[.eE]')"
+    digits = "regexp_replace(n, '([.][0-9]*?)0+$', '\\1')"
+    changed = f"{long} AND CAST(TRY_CAST(n AS DOUBLE) AS VARCHAR) <> {digits}"
+    return f"coalesce(len(list_filter({numbers}, lambda n: {changed})) > 0, false)"
 
 
 def _guarded_parquet() -> str:

@@ -106,10 +106,6 @@ def _drain(
         if isinstance(way, NativeCopy):
             deliverer = sink if isinstance(sink, DeliveringSink) else None
             result = copy_out(batch, way, work, spec=task.write, deliverer=deliverer)
-        elif isinstance(way, NativeTarget) and way.remote is not None:
-            from pz_core.engines.duckdb.drain_remote import load_remote
-
-            result = load_remote(session, sink, batch, way, strategy, request, task, work)
         elif isinstance(way, NativeTarget):
             result = load_table(session, batch, way, strategy, request, task, work)
         else:

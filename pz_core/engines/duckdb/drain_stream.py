@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from pz_core.contract.connector import Receipt, Sink, SqlWriteSession, WriteSession
+from pz_core.contract.connector import ForeseeingSession, Receipt, Sink, SqlWriteSession, WriteSession
 from pz_core.contract.engine import Delivery, DrainResult, DrainTask, Stalls
 from pz_core.contract.strategy import LoadRequest, Strategy
 from pz_core.engines.duckdb import arrow
@@ -64,6 +64,8 @@ def stream_out(
                 session.abort()
                 return DrainResult(batch.rows() or 0, 0, "universal", delivered_by=done)
             after = _prepare(session, batch, strategy, request, task)
+            if isinstance(session, ForeseeingSession):
+                after = session.foresee(after)
             stream.into(session, None if points is None else points.query)
             resumed = 0 if points is None else points.resumed
             staged_rows = batch.rows()
@@ -94,7 +96,12 @@ def stream_out(
     if points is not None:
         points.done()
     return DrainResult(
-        resumed + stream.rows, resumed + _taken(receipt), "universal", stream.stalls(), delivery=delivery
+        resumed + stream.rows,
+        resumed + _taken(receipt),
+        "universal",
+        stream.stalls(),
+        delivery=delivery,
+        choices=receipt.choices,
     )
 
 

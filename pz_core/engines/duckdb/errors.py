@@ -21,7 +21,10 @@ _PASSING_PHRASE = re.compile(
     r"connection (?:refused|reset|error|timed out)|could not establish connection|timed out|\btimeout\b"
     # What the extension httpfs says where no answer came, or half of one.
     r"|(?:could not|couldn't) connect to server|receiving data from the peer|sending data to the peer"
-    r"|server returned nothing|transferred a partial file",
+    r"|server returned nothing|transferred a partial file"
+    # What the extension postgres hands on from libpq and from a server that stops.
+    r"|server closed the connection|terminating connection|could not (?:receive|send) data|no connection to the server"
+    r"|database system is (?:starting up|shutting down|in recovery)|too many clients",
     re.IGNORECASE,
 )
 #: Two loads of one target that met; the one that lost can be done again.

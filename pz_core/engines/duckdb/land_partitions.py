@@ -30,7 +30,7 @@ from pz_core.engines.duckdb import arrow, bookkeeping
 from pz_core.engines.duckdb.bookkeeping import PartitionLedger
 from pz_core.engines.duckdb.channel import GRACE_SECONDS, MAX_READERS, Stopped
 from pz_core.engines.duckdb.cursor import find_cursor, trim
-from pz_core.engines.duckdb.errors import edge_error, foreign_error
+from pz_core.engines.duckdb.errors import counts_disagree, edge_error, foreign_error
 from pz_core.engines.duckdb.ingest import Ingest, Meter, OtherColumns, StagingTable
 from pz_core.engines.duckdb.landing import account, connector_faults, subject_of
 from pz_core.engines.duckdb.reuse import attached
@@ -118,6 +118,8 @@ def _finished(landing: _Landing, ids: Sequence[str], target: str, subject: str, 
     """Cut, count and measure what all partitions together have landed."""
     task, work = landing.task, landing.work
     entries = landing.ledger.entries()
+    if len(entries) != len(ids):
+        raise counts_disagree(subject, node, partitions=len(ids), whole=len(entries))
     total = sum(rows for _, rows, _ in entries.values())
     reused = [rows for _, rows, was in entries.values() if was]
     with work.transaction():

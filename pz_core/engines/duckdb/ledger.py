@@ -93,8 +93,6 @@ def open_ledger(session: Session, host: Host, task: DrainTask, work: Work) -> Le
         try:
             if task.tier == "native":
                 way = sink.native_write(task.write)
-                if isinstance(way, NativeTarget) and way.remote is not None:
-                    return _open_session(sink, task, subject, node)
                 if not isinstance(way, NativeTarget):
                     refuse_without(subject, node)
                 return _open_attached(session, way, task.ledger, work, subject, node)

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pz_core.contract.connector import ConnectorError
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.errors import PzError, withhold
 from pz_core.plugins.isolation.codec import CannotCross, Encoder, body_of, decode, fault
@@ -162,7 +163,9 @@ class _Server:
             self._streams.pop(number, None)
 
     def _asked(self, message: Message, body: bytearray) -> Any:
-        target = self._objects[message["on"]]
+        target = self._objects.get(message["on"])
+        if target is None:
+            raise ConnectorError("it is closed", hint="a source or a sink is used until it is closed, and not after")
         arguments = [decode(value, body) for value in message["a"]]
         named = {name: decode(value, body) for name, value in message["n"].items()}
         result = getattr(target, message["do"])(*arguments, **named)

@@ -134,6 +134,8 @@ class _Remote:
         self._number = number
         self._patience = patience
         self._native_only = native_only
+        self._inner: list[int] = []
+        self._closed = False
 
     #: Whether the other side can stop by itself, too.
     _interruptible = False
@@ -156,8 +158,9 @@ class _Remote:
         if method in _NATIVE:
             seconds = None if method == "settle_scan" or method == "resolve_scan" else ASKED_SECONDS
         elif method == "close":
-            if not self._child.alive:
+            if self._closed or not self._child.alive:
                 return None  # its death was told by the call that met it, and nothing is left to release
+            self._closed = True
             seconds = CLOSE_SECONDS
         elif method == "abort":
             seconds, patience = ABORT_SECONDS, None
@@ -169,11 +172,12 @@ class _Remote:
             )
         finally:
             if method == "close":
+                for number in self._inner:
+                    self._child.drop(number, _NONE)
                 self._child.drop(self._number, self._lane)
-            elif method in ("commit", "abort"):
-                self._child.drop(self._number, _NONE)
         kind, result = answer
         if kind == "object":
+            self._inner.append(result["object"])
             return _remote(self._child, self._lane, result, self._patience, self._native_only)
         if kind == "batches":
             return iter(result)
