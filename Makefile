@@ -9,10 +9,11 @@ export PIP_ROOT_USER_ACTION := ignore
 
 PACKAGES := . $(sort $(dir $(wildcard plugins/*/pyproject.toml)))
 
-.PHONY: help setup compiled demo test lint format unit cases deep bench docs lock clean
+.PHONY: help setup compiled demo demo-shop test lint format unit cases deep bench docs lock clean
 
 help:
 	@echo 'make demo    set up and run the flights example on real data'
+	@echo 'make demo-shop  the shop example: a Postgres server and an S3 store are started for it'
 	@echo 'make test    set up, lint and run all tests'
 	@echo 'make lint    ruff, mypy --strict, import-linter'
 	@echo 'make cases   the black-box cases alone'
@@ -35,6 +36,9 @@ setup: $(VENV)/.stamp
 
 demo: compiled
 	@$(BIN)/python examples/flights/demo.py
+
+demo-shop: compiled
+	@$(BIN)/python examples/shop/demo.py
 
 # Byte code first: the tests start pz some thousand times, and the environment may forbid Python to write it by itself.
 compiled: setup

@@ -1,4 +1,4 @@
-"""What a plan cannot know, since nobody declared the types of a dataset: for each such thing the rule by which a run decides.
+"""What a plan cannot know, since nobody declared the types of a dataset: for each such thing a run's rule.
 
 The choice that a run made stands under the same topic in ``run_results.json``.
 """

@@ -92,8 +92,8 @@ def duckdb_type(word: str) -> str:
 def holds_exactly(target: str, source: str) -> bool:
     """Whether every value of DuckDB type ``source`` is a value of ``target``, unchanged.
 
-    ``INTEGER`` into ``BIGINT`` is; ``BIGINT`` into ``DOUBLE`` is not; nothing but text goes into text. A target may also
-    be ``NUMERIC``, which DuckDB has not: a number of any length, as some databases keep it.
+    ``INTEGER`` into ``BIGINT`` is; ``BIGINT`` into ``DOUBLE`` is not; nothing but text and labels go into text. A
+    target may also be ``NUMERIC``, which DuckDB has not: a number of any length, as some databases keep it.
     """
     if source.startswith("ENUM(") and target.upper() == "VARCHAR":
         return True

@@ -8,8 +8,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-CONTRACT = "raw:\n  connector: localfiles\n  root: in\n  entities: {rows: {read: {format: csv, columns: {id: bigint, day: date, note: varchar}}}}\n"
-OPEN = "raw:\n  connector: localfiles\n  root: in\n  entities: {rows: {read: {format: csv}}}\n"
+RAW = "raw: {connector: localfiles, root: in, entities: {rows: {read: {format: csv%s}}}}\n"
+CONTRACT = RAW % ", columns: {id: bigint, day: date, note: varchar}"
+OPEN = RAW % ""
 SINK = "INSERT INTO {{ sink('lake', 'rows', strategy: 'replace', format: 'csv') }}\n"
 
 

@@ -131,7 +131,7 @@ def test_a_lock_has_the_same_bytes_anywhere(first: bytes, wheels: Path, place: P
 
 
 @pytest.mark.deep
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=PLACES)
 def test_a_lock_has_the_same_bytes_anywhere_many_times(first: bytes, wheels: Path, place: Place) -> None:
     same_anywhere(first, wheels, place)

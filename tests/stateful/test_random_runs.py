@@ -379,7 +379,7 @@ _CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_t
 
 
 def test_random_histories_end_as_the_model_says() -> None:
-    _walk(8, 14)
+    _walk(5, 14)
 
 
 @pytest.mark.deep

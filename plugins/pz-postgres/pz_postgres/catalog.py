@@ -112,7 +112,7 @@ def describe_query(connection: psycopg.Connection[Any], query: str, subject: str
         cursor = connection.execute(f"SELECT * FROM ({query}\n) AS pz_rows LIMIT 0".encode())
     except psycopg.Error as error:
         raise statement_error(error, subject) from error
-    found = [(c.name, int(c.type_code), c._fmod) for c in cursor.description or ()]  # noqa: SLF001
+    found = [(c.name, int(c.type_code), c._fmod) for c in cursor.description or ()]
     _refuse_twins([name for name, _, _ in found], subject)
     types = _types(connection, [(oid, modifier) for _, oid, modifier in found], subject)
     columns = tuple(_column(name, types[oid, modifier]) for name, oid, modifier in found)

@@ -92,14 +92,9 @@ def ask(connection: psycopg.Connection[Any], sql: str, params: Sequence[object],
 def connection_error(error: Exception, settings: Settings) -> ConnectorError:
     """Why a connection could not be made. The password stands in no message, whatever a driver echoes."""
     text = _first_line(str(error), settings)
-    for pattern, hint, transient in _REASONS:
-        if pattern.search(text):
-            break
-    else:
-        hint, transient = "check host:, port:, database:, user: and password: of the connection", True
-    return ConnectorError(
-        f"connection '{settings.name}' ({settings.shown}): {text}", transient=transient, hint=hint
-    )
+    unknown = ("check host:, port:, database:, user: and password: of the connection", True)
+    hint, transient = next(((told, may) for pattern, told, may in _REASONS if pattern.search(text)), unknown)
+    return ConnectorError(f"connection '{settings.name}' ({settings.shown}): {text}", transient=transient, hint=hint)
 
 
 def statement_error(error: Exception, subject: str) -> ConnectorError:

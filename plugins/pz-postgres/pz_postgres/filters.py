@@ -96,7 +96,8 @@ def pushed(predicate: str | None, columns: Sequence[PgColumn]) -> tuple[str, ...
 
     with duckdb.connect(":memory:") as parser:
         row = parser.execute(
-            "SELECT json_serialize_sql(?)", [f"SELECT * FROM pz_rows WHERE {predicate}"]  # noqa: S608
+            "SELECT json_serialize_sql(?)",
+            [f"SELECT * FROM pz_rows WHERE {predicate}"],
         ).fetchone()
     tree = json.loads(row[0]) if row else {"error": True}
     if tree.get("error"):
@@ -175,7 +176,12 @@ def _constant(tree: dict[str, Any], column: PgColumn, operator: str) -> str:
     if not _plain(column):
         raise _Stays
     if base in ("text", "varchar"):
-        if kind != "VARCHAR" or cast not in (None, "VARCHAR") or operator not in _EQUALITIES or not column.deterministic:
+        if (
+            kind != "VARCHAR"
+            or cast not in (None, "VARCHAR")
+            or operator not in _EQUALITIES
+            or not column.deterministic
+        ):
             raise _Stays
         if "\0" in str(value):
             raise _Stays
@@ -185,7 +191,9 @@ def _constant(tree: dict[str, Any], column: PgColumn, operator: str) -> str:
             raise _Stays
         if cast is not None and kind == "DECIMAL":
             raise _Stays
-        return f"{quote_literal(str(value))}::pg_catalog.numeric" if kind == "DECIMAL" or base == "numeric" else str(value)
+        return (
+            f"{quote_literal(str(value))}::pg_catalog.numeric" if kind == "DECIMAL" or base == "numeric" else str(value)
+        )
     if base == "bool":
         if kind != "BOOLEAN" and not (kind == "VARCHAR" and cast == "BOOLEAN" and value in ("t", "f", "true", "false")):
             raise _Stays

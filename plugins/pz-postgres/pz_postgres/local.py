@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _LOST = re.compile(
     r"server closed the connection|connection to server|terminating connection|could not (?:send|receive)|"
-    r"connection (?:reset|refused|timed out|not open)|no connection to the server|SSL (?:SYSCALL|connection)|broken pipe|"
+    r"connection (?:reset|refused|timed out|not open)|no connection to the server|SSL (?:SYSCALL|connection)|"
+    r"broken pipe|"
     r"Unable to connect|lost synchronization|bad connection",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import ConnectorError, Partition, ReadSpec
@@ -56,8 +57,10 @@ def partitions_of(
     cuts = list(dict.fromkeys(str(value) for value in row[1:]))
     edges = [None, *cuts, None]
     return tuple(
-        Partition(ordinal=i, payload={"snapshot": snapshot, "column": column.name, "lower": low or "", "upper": high or ""})
-        for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False))
+        Partition(
+            ordinal=i, payload={"snapshot": snapshot, "column": column.name, "lower": low or "", "upper": high or ""}
+        )
+        for i, (low, high) in enumerate(pairwise(edges))
     )
 
 

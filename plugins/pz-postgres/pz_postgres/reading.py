@@ -272,9 +272,7 @@ def scan(rules: Sequence[Rule], relation: str, conditions: Sequence[str], alias:
         asked.append(f"(CASE {cases} END)::pg_catalog.int2 AS bad")
     where = f" WHERE {' AND '.join(f'({c})' for c in conditions)}" if conditions else ""
     remote = f"SELECT {', '.join(asked)} FROM {relation} AS pz_rows{where}"
-    landed = ", ".join(
-        f"{r.landed.replace('{}', f'c{i}')} AS {quote_identifier(r.name)}" for i, r in enumerate(rules)
-    )
+    landed = ", ".join(f"{r.landed.replace('{}', f'c{i}')} AS {quote_identifier(r.name)}" for i, r in enumerate(rules))
     made = f"SELECT {landed} FROM postgres_query({quote_literal(alias)}, {quote_literal(remote)})"
     if not guards:
         return made

@@ -256,8 +256,8 @@ class TableSession:
                 names = [quote_identifier(c.name) for c in self._carried or ()]
                 target = self.target if self._straight else f"pg_temp.{RAW}"
                 fields = ", ".join(names if self._straight else [*names, self.order])
-                context = self._connection().cursor().copy(
-                    f"COPY {target} ({fields}) FROM STDIN (FORMAT BINARY)".encode()
+                context = (
+                    self._connection().cursor().copy(f"COPY {target} ({fields}) FROM STDIN (FORMAT BINARY)".encode())
                 )
                 self._copy = _Copy(context, context.__enter__())
             left = path.stat().st_size - len(_TRAILER)

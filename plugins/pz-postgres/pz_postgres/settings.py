@@ -90,7 +90,7 @@ class Settings:
         return f"postgres:{self.host.lower()}:{self.port}:{self.database}"
 
     def parameters(self) -> dict[str, str]:
-        """libpq's parameters but for the ones that a DuckDB secret holds."""
+        """Libpq's parameters but for the ones that a DuckDB secret holds."""
         wait = self.command_timeout * 1000
         options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {})}
         made = {
@@ -108,7 +108,7 @@ class Settings:
         return made
 
     def login(self) -> dict[str, str | int]:
-        """libpq's parameters of the place and the user, the password among them."""
+        """Libpq's parameters of the place and the user, the password among them."""
         made: dict[str, str | int] = {"host": self.host, "port": self.port, "dbname": self.database}
         if self.user is not None:
             made["user"] = self.user
@@ -134,7 +134,9 @@ class Settings:
         mode = "READ_ONLY, ISOLATION_LEVEL 'REPEATABLE READ'"
         return (
             Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension"),
-            Setup(f"CREATE TEMPORARY SECRET IF NOT EXISTS {quote_identifier(secret)} (TYPE postgres, {given})", "secret"),
+            Setup(
+                f"CREATE TEMPORARY SECRET IF NOT EXISTS {quote_identifier(secret)} (TYPE postgres, {given})", "secret"
+            ),
             Setup(
                 f"ATTACH IF NOT EXISTS {quote_literal(conninfo)} AS {quote_identifier(alias)} "
                 f"(TYPE postgres, SECRET {quote_identifier(secret)}, {mode})",

@@ -202,5 +202,3 @@ def query_of(spec: ReadSpec) -> str | None:
 def _parts(spec: ReadSpec) -> int:
     given = spec.options.get("partitions")
     return int(given) if isinstance(given, (int, float, str)) and spec.options.get("partition_column") else 1
-
-

@@ -181,7 +181,13 @@ def _plain(name: str, own: Column) -> Carried | None:
     """A column into a target of its own type."""
     quoted, kind = quote_identifier(own.name), own.type
     if kind.startswith("ENUM("):
-        return Carried(name, own.name, f"CAST({quoted} AS VARCHAR)", "text", unfit=(_no_nul(own.name, f"CAST({quoted} AS VARCHAR)"),))
+        return Carried(
+            name,
+            own.name,
+            f"CAST({quoted} AS VARCHAR)",
+            "text",
+            unfit=(_no_nul(own.name, f"CAST({quoted} AS VARCHAR)"),),
+        )
     if kind in _RAW:
         select = quoted
         if kind in ("TIMESTAMP_S", "TIMESTAMP_MS"):
@@ -206,13 +212,15 @@ def _list(name: str, own: Column, quoted: str) -> Carried | None:
             bad = [t.condition for t in _limits(inner, "pz_x")]
             anywhere = f"len(list_filter({quoted}, lambda pz_x: {' OR '.join(bad)})) > 0"
             tests.append(Unfit(own.name, f"coalesce({anywhere}, false)", f"holds a value that no {_RAW[element]} is"))
-        return Carried(name, own.name, quoted, f"{_RAW[element]}[]", unfit=tuple(tests))
+        return Carried(name, own.name, f"CAST({quoted} AS {element}[])", f"{_RAW[element]}[]", unfit=tuple(tests))
     decimal = _DECIMAL.fullmatch(element)
     if element not in _LISTS_AS_TEXT and not decimal:
         return None
     kind = f"numeric({decimal[1]},{decimal[2]})" if decimal else "text" if element == "VARCHAR" else "numeric"
     read = (
-        "CASE WHEN {} IS NOT NULL THEN ARRAY(SELECT pz_e.pz_v::" + kind + " FROM pg_catalog.json_array_elements_text({}) "
+        "CASE WHEN {} IS NOT NULL THEN ARRAY(SELECT pz_e.pz_v::"
+        + kind
+        + " FROM pg_catalog.json_array_elements_text({}) "
         "WITH ORDINALITY AS pz_e(pz_v, pz_o) ORDER BY pz_e.pz_o) END"
     )
     text = f"CAST(to_json(CAST({quoted} AS VARCHAR[])) AS VARCHAR)"
@@ -343,4 +351,3 @@ def proofs(carried: Sequence[Carried]) -> tuple[tuple[str, str], ...]:
 
 def _short(kind: str) -> str:
     return kind if len(kind) <= 60 else f"{kind[:57]}…"
-

@@ -24,8 +24,12 @@ DEFAULT_SCHEMA = "pz"
 CREDENTIAL = "PZ_STATE_CONNECTION_STRING"
 #: PostgreSQL cuts a longer name without a word.
 LONGEST_NAME = 63
-#: Statements of a store see what others have committed, whatever the role or the database is set to.
-_ISOLATION = "-c default_transaction_isolation=read\\ committed"
+#: Statements of a store see what others have committed, whatever the role or the database is set to; and the server
+#: finds out within a minute that a machine is gone, or the lock of its run would make it look alive for hours.
+_SESSION = (
+    "-c default_transaction_isolation=read\\ committed "
+    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+)
 #: SQLSTATEs and their classes that mean: the store did not answer, or could not just then.
 _OUT_OF_REACH = ("08", "53", "57P", "57014", "55P03", "40001", "40P01")
 #: Parameters of libpq that :class:`Settings` has places for.
@@ -126,7 +130,7 @@ class Link:
 
     def _opened(self) -> psycopg.Connection[Any]:
         if self._connection is None:
-            options = [self.settings.parameters()["options"], _ISOLATION, self._more.get("options", "")]
+            options = [self.settings.parameters()["options"], _SESSION, self._more.get("options", "")]
             more = {**self._more, "options": " ".join(part for part in options if part), "application_name": "pz state"}
             try:
                 made = control.connect(self.settings, **more)

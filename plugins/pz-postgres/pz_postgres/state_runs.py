@@ -172,7 +172,7 @@ class PostgresRuns:
         if missing:
             raise PzError(
                 "PZ0529",
-                f"the state in {self._link.shown} cannot be changed: this user lacks {', '.join(missing)} on its tables",
+                f"the state in {self._link.shown} cannot be changed: the user lacks {', '.join(missing)} on its tables",
                 hint="let this user read, insert, update and delete in the tables of the schema, or use another user",
             )
 

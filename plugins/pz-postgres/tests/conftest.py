@@ -20,7 +20,9 @@ def connector() -> Callable[..., Postgres]:
 
     def make(address: Any, **more: Any) -> Postgres:
         options = {**address.options(), **more}
-        return Postgres(ConnectionConfig("depot", "postgres", {**options, "password": Secret(str(options["password"]))}))
+        return Postgres(
+            ConnectionConfig("depot", "postgres", {**options, "password": Secret(str(options["password"]))})
+        )
 
     return make
 

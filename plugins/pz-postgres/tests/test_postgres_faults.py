@@ -19,6 +19,7 @@ from pz_core.testkit.bench import Bench
 from pz_core.testkit.proxy import DroppingProxy
 
 TIERS = pytest.mark.parametrize("tier", ["native", "universal"])
+WRITES = pytest.mark.parametrize("tier", ["universal"])
 REPLACE = WriteSpec("board", strategy="replace", load_mode="program", run_id="r")
 
 
@@ -54,7 +55,7 @@ def test_a_read_that_loses_its_connection_may_be_tried_again(
         assert len(made.land(ReadSpec("board"), tier).rows.texts) == 20_000
 
 
-@TIERS
+@WRITES
 def test_a_write_that_loses_its_connection_leaves_the_old_rows(
     board: Any, bench: Callable[..., Bench], tier: Any
 ) -> None:
@@ -70,13 +71,12 @@ def test_a_write_that_loses_its_connection_leaves_the_old_rows(
     assert state(board) == [("new", 30_000)]
 
 
-@TIERS
+@WRITES
 @pytest.mark.parametrize("answered", [False, True], ids=["not-delivered", "not-answered"])
 def test_what_became_of_a_commit_is_found_out(
     board: Any, bench: Callable[..., Bench], tier: Any, answered: bool
 ) -> None:
-    proxy, address = through(board, after_seeing=b"COMMIT", swallow_answer=answered)
-    # The first COMMIT on the wire would be that of a look, if looks were in transactions.
+    proxy, address = through(board, after_seeing=b"COMMIT\0", swallow_answer=answered)
     with proxy:
         made = bench(address)
         rows = "SELECT i, 'new' AS s FROM range(5) r(i)"
@@ -90,14 +90,14 @@ def test_what_became_of_a_commit_is_found_out(
         assert proxy.dropped == 1 and orphans(board) == []
 
 
-@TIERS
+@WRITES
 def test_where_nothing_can_be_found_out_the_result_says_so_and_is_not_tried_again(
     board: Any, bench: Callable[..., Bench], connector: Callable[..., Postgres], tier: Any, monkeypatch: Any
 ) -> None:
     from pz_postgres.session import TableSession
 
     monkeypatch.setattr(TableSession, "_outcome", lambda *_: None)
-    proxy, address = through(board, after_seeing=b"COMMIT", swallow_answer=True)
+    proxy, address = through(board, after_seeing=b"COMMIT\0", swallow_answer=True)
     with proxy:
         with pytest.raises(ConnectorError, match="cannot be found out") as caught:
             bench(address).drain("SELECT 1 AS i, 'new' AS s", REPLACE, tier)

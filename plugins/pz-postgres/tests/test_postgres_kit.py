@@ -25,6 +25,7 @@ class TestPostgres18(_Suite):
         self.server = postgres18
 
 
+@pytest.mark.deep
 class TestPostgres16(_Suite):
     @pytest.fixture(autouse=True)
     def _server(self, postgres16: Any) -> None:

@@ -395,7 +395,7 @@ def _started(environment: Environment) -> tuple[subprocess.Popen[bytes], Wire, i
             env=handed_on(os.environ),
             pass_fds=(theirs.fileno(), watched),
             stdin=subprocess.DEVNULL,
-            stdout=None if os.environ.get("PZ_DEBUG") else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             stderr=None if os.environ.get("PZ_DEBUG") else subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for pz, which then tells the child what to do
         )
