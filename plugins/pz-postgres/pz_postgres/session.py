@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import ConnectorError, Receipt, Setup, WriteSpec
 from pz_core.contract.ledger import LEDGER_TABLE
-from pz_core.values import Column, quote_identifier, quote_literal, quote_path
+from pz_core.values import Column, holds_exactly, quote_identifier, quote_literal, quote_path
 from pz_postgres.catalog import PgTable
 from pz_postgres.control import connect, connected, statement_error
 from pz_postgres.local import LOCAL, faults
@@ -123,7 +123,11 @@ class TableSession:
                 pass
         self._carried, self._straight = carried, True
         if not made:
-            self._encoded = {c.name: c.type for c in self._target or ()}
+            given = {c.name.casefold(): c.type for c in self._batch}
+            # A column that the program has widened just now has the batch's type, not the one that was looked up.
+            self._encoded = {
+                c.name: c.type for c in self._target or () if holds_exactly(c.type, given.get(c.name.casefold(), ""))
+            }
         return program[mentions[0] + 1 :]
 
     def write(self, batch: pa.RecordBatch) -> None:

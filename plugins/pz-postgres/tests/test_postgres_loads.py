@@ -190,7 +190,7 @@ def test_partitions_hold_every_row_once_and_see_one_moment(
     pg: Any, connector: Callable[..., Postgres], column: str
 ) -> None:
     pg.run(
-        "CREATE TABLE parts AS SELECT i AS id, round(i / 7.0, 3) AS n, i * 1.5e0 AS f, "
+        "CREATE TABLE parts AS SELECT i AS id, round(i / 7.0, 3) AS n, (i * 1.5)::float8 AS f, "
         "timestamp '2020-01-01' + i * interval '1 hour' AS at, "
         "timestamptz '2020-01-01' + i * interval '1 hour' AS zoned, "
         "date '2020-01-01' + i AS day FROM generate_series(1, 500) i"
