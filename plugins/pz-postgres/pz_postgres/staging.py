@@ -21,6 +21,10 @@ RAW, STAGED, ORDER = "pz_raw", "pz_staged", "pz_order"
 _EARLIEST = "4714-11-24 (BC) 00:00:00"
 _LATEST_DAY = "5874897-12-31"
 _MOST_DIGITS = 38
+#: Width of a DECIMAL -> the longest fraction that is encoded exactly: in groups of four digits it must fit the integer
+#: behind that width, and DuckDB's extension does not notice when it does not.
+_MOST_FRACTION = ((4, 4), (9, 8), (18, 16), (38, 36))
+_LONGEST_NAME = 63
 #: DuckDB's type -> PostgreSQL's, whose binary form the extension writes exactly, and whose values are all there.
 _RAW: dict[str, str] = {
     "BOOLEAN": "boolean",
@@ -162,6 +166,12 @@ def carry(
     refused: list[str] = []
     for column in columns:
         own = given[column.name.casefold()]
+        if len(column.name.encode("utf-8")) > _LONGEST_NAME:
+            raise ConnectorError(
+                f"{subject}: column '{column.name}' has a longer name than PostgreSQL keeps",
+                code="PZ0812",
+                hint="give it a shorter name in the pipeline",
+            )
         plain = _plain(column.name, own)
         if plain is None:
             refused.append(f"'{own.name}' ({_short(own.type)})")
@@ -198,7 +208,12 @@ def _plain(name: str, own: Column) -> Carried | None:
         return Carried(name, own.name, text, "text", f"{{}}::{_AS_TEXT[kind]}", straight=False, how="text")
     decimal = _DECIMAL.fullmatch(kind)
     if decimal:
-        return Carried(name, own.name, quoted, f"numeric({decimal[1]},{decimal[2]})")
+        width, scale = int(decimal[1]), int(decimal[2])
+        exact = f"numeric({width},{scale})"
+        if scale > next(most for widest, most in _MOST_FRACTION if width <= widest):
+            text = f"CAST({quoted} AS VARCHAR)"
+            return Carried(name, own.name, text, "text", f"{{}}::{exact}", straight=False, how="text")
+        return Carried(name, own.name, quoted, exact)
     return _list(name, own, quoted)
 
 

@@ -10,6 +10,7 @@ from pz_core.testkit.connector import ConnectorSuite
 
 class _Suite(ConnectorSuite):
     connector = Postgres
+    public_options = frozenset({"ssl_key"})  # the path of a file
     server: Any
 
     def options(self) -> dict[str, Any]:
