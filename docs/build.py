@@ -194,7 +194,7 @@ def connectors() -> str:
         kind = registry.load("connector", name)
         caps = kind.capabilities
         lines.append(
-            f"## {name}\n\n{registry.registration('connector', name).summary} Package: `{offer.distribution}`.\n"
+            f"## {name}\n\n{registry.registration('connector', name).summary}; package `{offer.distribution}`.\n"
         )
         lines.append(
             f"Load modes: {', '.join(sorted(caps.load_modes)) or 'none'}. Schema policies: {', '.join(sorted(caps.schema_policies)) or 'none'}. "
@@ -219,11 +219,20 @@ def verbs() -> str:
         for name in cli.list_commands(context):
             command = cli.get_command(context, name)
             assert command is not None
-            with click.Context(
-                command, info_name=f"pz {name}", parent=None, terminal_width=100, max_content_width=100
-            ) as inner:
-                lines.append(f"## pz {name}\n\n```text\n{textwrap.dedent(command.get_help(inner)).strip()}\n```\n")
+            lines += help_of(command, f"pz {name}", "##")
     return "\n".join(lines)
+
+
+def help_of(command: Any, name: str, heading: str) -> list[str]:
+    """What `--help` prints of a verb, and of each verb below it."""
+    import click
+
+    width: dict[str, Any] = {"terminal_width": 100, "max_content_width": 100}
+    with click.Context(command, info_name=name, help_option_names=["-h", "--help"], **width) as context:
+        lines = [f"{heading} {name}\n\n```text\n{textwrap.dedent(command.get_help(context)).strip()}\n```\n"]
+        for below in command.list_commands(context) if isinstance(command, click.Group) else ():
+            lines += help_of(command.get_command(context, below), f"{name} {below}", f"{heading}#")
+    return lines
 
 
 PAGES: dict[str, Callable[[], str]] = {

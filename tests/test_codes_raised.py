@@ -12,7 +12,6 @@ RAISED = re.compile(r"""["'](PZ\d{4})["']""")
 NAMED = re.compile(r"\bPZ\d{4}\b")
 
 PACKAGES = "the lock: deps lock, sync and check"
-CAPTURE = "change data capture and the verb cdc"
 STORES = "the state backend http"
 AGENT = "the agent server and its tools (mcp)"
 SCD = "the strategies of pz-strategy-scd"
@@ -22,10 +21,7 @@ PARTITIONS = "partitioned reads and writes of connectors to come"
 NOT_YET = {
     "PZ0220": PARTITIONS,
     "PZ0304": PACKAGES,
-    "PZ0340": CAPTURE,
     "PZ0364": "pz validate --connect: what a connector found that may not be meant",
-    "PZ0507": CAPTURE,
-    "PZ0508": CAPTURE,
     "PZ0524": "dates of files without a contract: day or month first",
     "PZ0530": STORES,
     "PZ0601": AGENT,

@@ -28,6 +28,7 @@ def pz(*arguments: str) -> int:
 def main() -> int:
     if unpack.main():
         return 1
+    (HERE / "out").mkdir(exist_ok=True)  # a write to a database file makes the file, and not the folder that it is in
     if pz("plan"):
         return 1
     status = pz("run")

@@ -78,16 +78,24 @@ def answer(cli: click.Command, instruction: str) -> int:
     return shell_complete(cli, {}, "pz", COMPLETE_VARIABLE, instruction)
 
 
-@click.command()
+#: The character \b keeps click from filling the lines below it up.
+_HELP = """Print a completion script.
+
+\b
+bash: pz completion bash >> ~/.bashrc
+zsh:  pz completion zsh >> ~/.zshrc
+fish: pz completion fish > ~/.config/fish/completions/pz.fish
+pwsh: pz completion pwsh >> $PROFILE
+"""
+
+
+@click.command(help=_HELP)
 @click.argument("shell", metavar="bash|zsh|fish|pwsh")
 def completion(shell: str) -> None:
-    r"""Print a completion script.
+    """Print the script of one shell.
 
-    \b
-    bash: pz completion bash >> ~/.bashrc
-    zsh:  pz completion zsh >> ~/.zshrc
-    fish: pz completion fish > ~/.config/fish/completions/pz.fish
-    pwsh: pz completion pwsh >> $PROFILE
+    Raises:
+        PzError: PZ0535 for a shell that is not known.
     """
     from pz_core.cli.app import cli
 

@@ -36,6 +36,7 @@ VERBS: dict[str, Verb] = {
     "deps": Verb("pz_core.cli.deps:deps", "Lock packages, and compare what is installed with the lock."),
     "restore": Verb("pz_core.cli.deps:restore", "Install what the lock says: pz deps sync."),
     "state": Verb("pz_core.cli.state:state", "Look at what is remembered of datasets, or change it."),
+    "cdc": Verb("pz_core.cli.cdc:cdc", "Look at captured datasets, or end a capture."),
     "schema": Verb("pz_core.cli.schema:schema", "Accept changed columns; write schemas for editors."),
     "clean": Verb("pz_core.cli.clean:clean", "Remove staging files of past runs."),
     "explain": Verb("pz_core.cli.explain:explain", "Explain an error code."),

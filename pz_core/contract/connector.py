@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pz_core.contract.capabilities import Capabilities
+from pz_core.contract.capture import CaptureSpec
 from pz_core.contract.options import OptionSet
 from pz_core.contract.secrets import Secret
 from pz_core.errors import PzError, Where
@@ -113,7 +114,8 @@ class ReadSpec:
         options: the connector's read options.
         columns: the contract, name -> type word of ``columns:``; ``None`` without one.
         bounds: of an incremental read.
-        token: opaque token stored by an earlier run of a feed.
+        token: opaque token stored by an earlier run of a feed or a change capture.
+        capture: set where changes are to be read (``sync: {mode: cdc}``), see :mod:`pz_core.contract.capture`.
     """
 
     entity: str
@@ -122,6 +124,7 @@ class ReadSpec:
     bounds: CursorBounds | None = None
     token: str | None = None
     hints: ReadHints = ReadHints()
+    capture: CaptureSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +480,7 @@ class Connector(Protocol):
         """Open for reading."""
 
     def open_sink(self) -> Sink:
-        """Open for writing."""
+        """Open for writing. A connector without load modes has it too, and raises: nothing asks it for a sink."""
 
 
 @runtime_checkable

@@ -27,6 +27,11 @@ class NodeRef:
     name: str
 
 
+def deletes_of(relation: str) -> str:
+    """Name of the relation that holds the keys to delete of a captured one."""
+    return f"{relation}__deletes"
+
+
 @dataclass(frozen=True, slots=True)
 class Reuse:
     """Rows that an earlier run has landed: to be copied instead of read again.
@@ -113,6 +118,7 @@ class DrainTask:
         earlier: runs in which this very delivery failed, newest first; it goes on after the rows that the target
             confirmed in the first of them that tells any, if they are the same rows.
         ledger: with ``duplicates: 'refuse'``: what to ask of the target's ledger and to write into it with the rows.
+        deletes: with ``write.on_delete``: the relation that holds the keys to delete.
     """
 
     node: NodeRef
@@ -125,6 +131,7 @@ class DrainTask:
     source_system: str | None = None
     earlier: tuple[Earlier, ...] = ()
     ledger: LedgerClaim | None = None
+    deletes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +186,23 @@ class PartitionCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """What a change capture read: changes as they came, before only the last one of each key is kept.
+
+    Args:
+        inserts, updates, deletes: so many; the first read's rows are inserts.
+        deleted_keys: keys whose last change is a delete.
+        position: the last change's place in the log, ``None`` if there is none.
+    """
+
+    inserts: int
+    updates: int
+    deletes: int
+    deleted_keys: int = 0
+    position: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """What became of a delivery that is not all or nothing.
 
@@ -214,7 +238,8 @@ class LandResult:
 
     ``reused`` says that the rows are those of :class:`Reuse`, counted, and that no connector was touched. ``token`` is
     where a feed goes on; nothing but its connector looks into it. ``choices`` is what was decided only now, by topic:
-    what the plan calls decided at run.
+    what the plan calls decided at run. ``changes`` is set by an engine that carried out a change capture
+    (``read.capture``): the relation holds the rows to write, and :func:`deletes_of` it the keys to delete.
     """
 
     rows_read: int
@@ -229,6 +254,7 @@ class LandResult:
     partitions: PartitionCounts | None = None
     token: str | None = field(default=None, repr=False)
     choices: Mapping[str, str] = field(default_factory=dict)
+    changes: ChangeCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +284,8 @@ class DrainResult:
     """Rows handed to the target and rows that the target took, those of a resumed part included.
 
     ``delivered_by`` is the run that had written this very batch before, by the target's ledger; nothing was written
-    now. ``choices`` is what was decided only now, by topic, as for a landing.
+    now. ``choices`` is what was decided only now, by topic, as for a landing. ``deletes`` are keys that were handed to
+    the target for deletion besides; they count in neither of the two.
     """
 
     rows_staged: int
@@ -269,6 +296,7 @@ class DrainResult:
     delivery: Delivery | None = None
     delivered_by: str | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
+    deletes: int = 0
 
 
 class Cancelled(Exception):

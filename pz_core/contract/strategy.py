@@ -69,6 +69,9 @@ class LoadRequest:
         options: the strategy's own options.
         run_id, started_at: of this run; ``started_at`` is an ISO text in UTC.
         source_system: the one connection that the rows came from, if it is one.
+        gone: name of a BOOLEAN column of ``staged`` that is true where a row is only the key of a row to delete
+            (:mod:`pz_core.contract.capture`); it is none of ``columns``. ``None`` where there is nothing to delete.
+        on_delete: what becomes of a deleted row in the target: ``delete``, ``soft`` or ``ignore``.
     """
 
     output: str
@@ -81,6 +84,8 @@ class LoadRequest:
     run_id: str = ""
     started_at: str = ""
     source_system: str | None = None
+    gone: str | None = None
+    on_delete: str | None = None
 
 
 def plain_insert(request: LoadRequest) -> str:

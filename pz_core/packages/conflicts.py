@@ -69,7 +69,8 @@ def unresolved(
         hint = (
             "leave out --offline, or name a folder that has the package with --find-links DIR"
             if error.offline
-            else f"correct the name {absent['name']}, or set pip or uv up with the index that has it"
+            else f"correct the name {absent['name']}, set pip or uv up with the index that has it, "
+            "or name the folder that it is in: --local DIR for its source, --find-links DIR for its wheels"
         )
         return _pz0320(f"there is no package {absent['name']} {place}{who}", asking, wanted, hint)
     for need in needs:

@@ -21,7 +21,7 @@ def memory_budget(engine: EngineConfig) -> MemoryBudget:
     limit, disclaimer = _limit(engine.memory_limit)
     channels = engine.threads * BATCHES_PER_EDGE * engine.batch_bytes
     threads_disclaimer = (
-        "engine.duckdb.threads is not set: DuckDB uses every core, and needs more for each column and thread"
+        "engine.duckdb.threads is not set: DuckDB uses every core, and a thread takes memory that is not counted here"
         if engine.duckdb_threads is None
         else None
     )

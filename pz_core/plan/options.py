@@ -83,7 +83,8 @@ class _Checker:
         faulty = self._faults(subject, target.read_options, node.options, node.where)
         if not faulty and node.connection in self._sound:
             instance = self._connectors.instance(node.connection)
-            self._ask(subject, lambda: instance.validate_read(read_spec(node, target)), node.where)
+            spec = read_spec(node, target, self._graph.project.name)
+            self._ask(subject, lambda: instance.validate_read(spec), node.where)
 
     def write(self, node: SinkNode) -> None:
         strategy = self._strategy(node)

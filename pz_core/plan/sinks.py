@@ -8,7 +8,7 @@ from typing import Any
 from pz_core.compile.model import SinkNode, SourceNode
 from pz_core.contract.capabilities import LoadMode
 from pz_core.contract.connector import ConnectorError, NativeCopy, NativeTarget, PlacingConnector, WriteSpec
-from pz_core.contract.engine import DrainTask, NodeRef, Tier
+from pz_core.contract.engine import DrainTask, NodeRef, Tier, deletes_of
 from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import PzError
 from pz_core.plan.ledgers import incremental_above, keeps_ledger, ledger_claim, looks_back
@@ -78,6 +78,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
             own,
             _origin(context, node),
             ledger=claim,
+            deletes=_deletes(context, node),
         ),
         guarantee=guarantee,
         on_retry=on_retry,
@@ -193,12 +194,12 @@ def _refuse_unable(context: Context, node: SinkNode, target: Any, strategy: Any)
         )
     elif (again := looks_back(context.graph, node, strategy)) is not None:
         problems.add(again)
-    if node.on_delete is not None and not able.apply_deletes:
+    if node.on_delete in ("delete", "soft") and not able.apply_deletes:
         problems.error(
             "PZ0339",
             f"{named} cannot apply deletes (on_delete: '{node.on_delete}')",
             where=node.where,
-            hint="write to a connector that applies deletes",
+            hint="use on_delete: 'ignore', or write to a connector that applies deletes",
         )
     if "partition_by" in node.options and not able.column_partitioned_writes:
         problems.error(
@@ -283,6 +284,15 @@ def _probe(context: Context, node: SinkNode, spec: WriteSpec) -> NativeCopy | Na
         ) from error
     finally:
         sink.close()
+
+
+def _deletes(context: Context, node: SinkNode) -> str | None:
+    """The relation with the keys to delete: of the one captured dataset above."""
+    if node.on_delete not in ("delete", "soft"):
+        return None
+    above = (context.graph.node(i) for i in context.graph.ancestors(node.id))
+    captured = [n for n in above if isinstance(n, SourceNode) and n.sync is not None and n.sync.mode == "cdc"]
+    return deletes_of(captured[0].relation) if len(captured) == 1 else None
 
 
 def _origin(context: Context, node: SinkNode) -> str | None:

@@ -77,14 +77,14 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
     try:
         target: Any = context.connectors.target(node.connection)
         refuse_long_name(node, target, node.dataset)
-        spec = read_spec(node, target)
+        spec = read_spec(node, target, context.graph.project.name)
         shape = _shape(context, node, target, spec)
         _refuse_unable(context, node, target, shape)
         pushed = pushdown_of(context.graph, node, shape, target.capabilities, context.texts)
         spec = replace(spec, hints=pushed.hints)
         tier, how, scan = _tier(context, node, target, spec, shape)
         undecided = decided_at_run(node, spec, scan)
-        if tier == "universal" and shape != "feed":
+        if tier == "universal" and shape not in ("feed", "cdc"):
             partitions, split = _partitions(target, spec)
     except PzError as error:
         refusal = context.refuse(node.id, at_plan_time(error, node, node.dataset))
@@ -108,7 +108,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
             node.connector,
             tier,
             spec,
-            feed=shape == "feed",
+            feed=shape in ("feed", "cdc"),
         ),
         partitions=partitions,
         columns_pushed=pushed.columns,
@@ -245,6 +245,8 @@ def _tier(
                 hint="read it in full from another connector, or with a cursor: sync: {mode: incremental, cursor: …}",
             )
         return "universal", "record batches because the read goes on from a token of its connector", None
+    if shape == "cdc":
+        return "universal", "record batches because changes come from a log of the place", None
     if context.graph.project.engine.force_universal:
         if not able.universal_read:
             raise PzError(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pz_core.compile.model import RunConstants, SinkNode, SourceNode
+from pz_core.contract.capture import CaptureSpec
 from pz_core.contract.connector import CursorBounds, ReadSpec, WriteSpec
 from pz_core.contract.options import OptionSet
 from pz_core.plan.connections import typed_options
@@ -16,12 +17,16 @@ from pz_core.values import Value
 _TOKEN = re.compile(r"\{(?:yyyy|yy|MM|dd|HH|mm)\}")
 
 
-def read_spec(node: SourceNode, target: Any) -> ReadSpec:
+def read_spec(node: SourceNode, target: Any, project: str) -> ReadSpec:
     """The read of a node with its cursor, if it has one, and without bounds: those are known at run time only."""
+    capture = None
+    if node.sync is not None and node.sync.mode == "cdc":
+        capture = CaptureSpec(project, node.sync.slot)
     bounds = None
     if node.incremental is not None:
         bounds = CursorBounds(node.incremental.cursor, node.incremental.type)
-    return ReadSpec(node.entity, typed_options(target.read_options, node.options), node.columns, bounds)
+    options = typed_options(target.read_options, node.options)
+    return ReadSpec(node.entity, options, node.columns, bounds, capture=capture)
 
 
 def split_options(node: SinkNode, target: Any, strategy: Any) -> tuple[dict[str, Value], dict[str, Value]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pz_core.compile.model import Graph, SourceNode
 from pz_core.contract.engine import (
+    ChangeCounts,
     Control,
     Earlier,
     Engine,
@@ -47,6 +48,7 @@ class Done:
     feed: Candidate | None = None
     provenance: str | None = None
     choices: Mapping[str, str] | None = None
+    cdc: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,6 @@ class SourceLoads:
         """
         source = self._graph.node(node.id)
         assert isinstance(source, SourceNode)  # nothing else is landed
-        if source.sync is not None and source.sync.mode == "cdc":
-            raise PzError(
-                "PZ0501",
-                f"{source.dataset}: change capture is not carried out by this version",
-                hint="read the dataset in full, or with a cursor: sync: {mode: incremental, cursor: …}",
-            )
         reused = self._reused(node, source, task, control)
         reads = self._memory.reads
         base = None if reads is None else reads.base(source.dataset)
@@ -131,6 +127,12 @@ class SourceLoads:
 
         if source.incremental is None or reads is None:
             result = land(task)
+            if source.sync is not None and source.sync.mode == "cdc" and result.changes is None:
+                raise PzError(
+                    "PZ0501",
+                    f"{source.dataset}: this engine does not carry out a change capture",
+                    hint="read the dataset in full, or with a cursor: sync: {mode: incremental, cursor: …}",
+                )
             done = replace(_done(node, result), observed=self._compare(node, source, task, result), read=facts)
             return self._with_token(node, task, result, done)
         landed = reads.land(source, task, land)
@@ -246,6 +248,8 @@ def _done(node: NodePlan, landed: LandResult) -> Done:
         account["reused"] = reused
     if landed.trimmed:
         account["trimmed"] = landed.trimmed
+    if landed.changes is not None:
+        return _captured(node, landed, landed.changes, account)
     if landed.rows_read + reused != landed.rows_staged + landed.trimmed:
         raise disagree(node, f"{landed.rows_read} read, {landed.rows_staged} staged, {landed.trimmed} trimmed")
     stalls = landed.stalls if landed.tier == "universal" else None
@@ -257,6 +261,24 @@ def _done(node: NodePlan, landed: LandResult) -> Done:
         partitions=landed.partitions,
         choices=landed.choices or None,
     )
+
+
+def _captured(node: NodePlan, landed: LandResult, changes: ChangeCounts, account: dict[str, int]) -> Done:
+    """The account of a change capture: of the changes of a key only the last one is staged, or is a key to delete."""
+    superseded = landed.rows_read - landed.rows_staged - changes.deleted_keys
+    every = changes.inserts + changes.updates + changes.deletes
+    if superseded < 0 or every != landed.rows_read:
+        told = f"{landed.rows_read} changes read, {every} counted, {landed.rows_staged} rows and "
+        raise disagree(node, f"{told}{changes.deleted_keys} keys to delete staged")
+    account = {**account, "deletes": changes.deleted_keys, "superseded": superseded}
+    cdc = {
+        "inserts": changes.inserts,
+        "updates": changes.updates,
+        "deletes": changes.deletes,
+        "position": changes.position,
+    }
+    stalls = landed.stalls if landed.tier == "universal" else None
+    return Done(landed.rows_staged, account, stalls, landed.warnings, choices=landed.choices or None, cdc=cdc)
 
 
 def disagree(node: NodePlan, counts: str) -> PzError:

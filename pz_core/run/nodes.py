@@ -146,6 +146,7 @@ class NodeRunner:
                 partitions=None if done.partitions is None else _counts(done.partitions),
                 delivery=done.delivery,
                 feed=done.feed,
+                cdc=done.cdc,
             )
             if done.earlier is not None:
                 result = replace(result, provenance=REUSED, observed_schema=done.earlier.observed_schema)
@@ -312,6 +313,8 @@ class NodeRunner:
         if drained.delivered_by is not None:
             return self._delivered_before(node, drained, drained.delivered_by)
         account = {"staged": drained.rows_staged, "written": drained.rows_written, "rejected": 0}
+        if drained.deletes:
+            account["deletes"] = drained.deletes
         sink = self._graph.node(node.id)
         if isinstance(sink, SinkNode):
             held = next((self._staged[p] for p in sink.depends_on if p in self._staged), drained.rows_staged)

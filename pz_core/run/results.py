@@ -37,6 +37,7 @@ class NodeResult:
         delivery: of a write that is not all or nothing: what it left in the target, or went on after.
         feed: of a feed: where the read ended; it is no part of the file.
         choices: what the plan called decided at run, by topic, as it was decided.
+        cdc: of a change capture: ``inserts``, ``updates``, ``deletes`` as they came, and the last one's ``position``.
     """
 
     id: str
@@ -58,6 +59,7 @@ class NodeResult:
     partitions: Mapping[str, int] | None = None
     delivery: Mapping[str, Any] | None = None
     feed: Candidate | None = None
+    cdc: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The node's object in the file; optional fields that are absent are left out."""
@@ -82,6 +84,7 @@ class NodeResult:
             "read": self.read,
             "ancestry": self.ancestry,
             "choices": self.choices,
+            "cdc": self.cdc,
         }
         made.update({name: dict(v) if isinstance(v, Mapping) else v for name, v in optional.items() if v is not None})
         return made

@@ -258,7 +258,8 @@ class StateAdmin:
         self.known(key)
         stored, token = self.watermark(key), self.token(key)
         writes = {s: e.version for s, e in ((WATERMARKS, stored), (SYNC_STATE, token)) if e is not None}
-        consequence = "the next run reads the dataset in full; append outputs then hold those rows twice"
+        twice = "append outputs without a ledger then hold those rows twice"
+        consequence = f"the next run reads the dataset in full; {twice}"
         return Planned("clear", key, None if stored is None else stored.value, None, consequence, writes)
 
     def apply(self, planned: Planned) -> None:
@@ -311,7 +312,8 @@ class StateAdmin:
         if before is not None and later(kind, after, before):
             consequence = f"later runs pass over rows above {before} up to {after}, for good"
         else:
-            consequence = f"the next run reads rows above {after} again; append outputs then hold those rows twice"
+            twice = "append outputs without a ledger then hold those rows twice"
+            consequence = f"the next run reads rows above {after} again; {twice}"
         assert stored.cursor is not None and stored.type is not None  # looked at before
         payload = {"cursor": stored.cursor, "type": stored.type, "value": after, "runId": to_run or BY_HAND}
         writes = {WATERMARKS: stored.version}

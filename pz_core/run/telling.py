@@ -29,6 +29,7 @@ def node_completed(result: NodeResult, run_id: str) -> NodeCompleted:
         delivery=None if result.delivery is None else {camel(k): v for k, v in result.delivery.items()},
         caught_up=result.caught_up,
         accounting=result.accounting,
+        cdc=result.cdc,
     )
 
 

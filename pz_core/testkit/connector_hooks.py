@@ -123,7 +123,8 @@ class ConnectorHooks(Suite):
     def put(self, entity: str, table: pa.Table) -> None:
         """Hook: make an entity with these rows. By default the connector under test writes them.
 
-        A connector that only reads must say how; one that writes too is tested better with another way in.
+        A connector that only reads must say how; one that writes too is tested better with another way in. It may be
+        called before :meth:`options`, so what both need is made in :meth:`begin`.
         """
         if not (self.capabilities().load_modes and self.write_tiers()):
             raise NotImplementedError("override put(): a connector that cannot write needs rows from elsewhere")

@@ -22,6 +22,11 @@ def test_an_unknown_shell_is_refused_with_the_known_ones(pz: Any) -> None:
     assert said.err.startswith("error PZ0535: ") and "tcsh" in said.err and "pwsh" in said.err
 
 
+def test_help_has_a_line_for_each_shell(pz: Any) -> None:
+    lines = [line.strip() for line in pz("completion", "--help").out.splitlines()]
+    assert [line.partition(":")[0] for line in lines if ">" in line] == ["bash", "zsh", "fish", "pwsh"]
+
+
 def _complete(shell: str, env: dict[str, str]) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-m", "pz_core"],

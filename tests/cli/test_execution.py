@@ -73,6 +73,7 @@ class Steps:
             "exit_code": 0,
             "nodes": (),
             "results_path": Path(".pz/runs/x/run_results.json").absolute(),
+            "stored_in": None,
             "notices": (),
             "errors": (),
             "swept": None,
@@ -254,6 +255,14 @@ def test_test_takes_checks_and_nothing_of_the_gate(pz: Any, steps: Steps) -> Non
     assert steps.arguments["select"] == {"expression": "x"}
     assert "checks_with_ancestors" in steps.calls
     assert not steps.arguments["execute"]["full_refresh"]
+
+
+def test_a_selection_without_checks_says_how_to_take_them(
+    pz: Any, steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pz_core.compile.select, "checks_with_ancestors", lambda graph, ids: frozenset())
+    said = pz("test", "--select", "x")
+    assert "note: --select takes no check; name+ takes a pipeline with its checks" in said.err
 
 
 @pytest.mark.parametrize("argv", [["test", "name"], ["test", "--all"], ["test", "--full-refresh"]])

@@ -127,6 +127,11 @@ def test_a_full_disk_and_a_locked_file_name_the_way_out_and_a_lock_may_pass():
     assert made.transient and "other program" in str(made.hint)
 
 
+def test_a_database_file_in_a_folder_that_is_not_there_asks_for_the_folder():
+    text = 'IO Error: Cannot open file "/data/out/mart.duckdb": No such file or directory'
+    assert "create the folder" in str(edge_error(duckdb.IOException(text), "mart.t", "mart.t").hint)
+
+
 def test_an_open_quote_in_sql_is_not_blamed_on_a_csv_file():
     made = pipeline_error(duckdb.ParserException("Parser Error: unterminated quoted string at or near"), "o", "fix it")
     assert made.hint == "fix it"

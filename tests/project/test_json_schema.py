@@ -76,11 +76,12 @@ def marked(kind: str, text: str) -> set[str]:
     return paths(VALIDATORS[kind], text)
 
 
-def paths(validator: Draft202012Validator, text: str) -> set[str]:
+def paths(validator: Draft202012Validator, text: str, *, incomplete: bool = True) -> set[str]:
     problems = Problems()
     block = parse_yaml(text, "x.yml", problems)
     assert block is not None and not problems.any
-    return {"/".join(map(str, error.absolute_path)) for error in validator.iter_errors(plain(block))}
+    errors = [e for e in validator.iter_errors(plain(block)) if incomplete or e.validator not in ("required", "anyOf")]
+    return {"/".join(map(str, error.absolute_path)) for error in errors}
 
 
 def kind_of(file: str) -> str | None:
@@ -121,7 +122,8 @@ def test_what_compiles_in_the_cases_is_marked_nowhere() -> None:
     plugins = Plugins(Registry())
     made = {"project": project_schema, "connections": connections_schema, "sidecar": sidecar_schema}
     installed = {kind: Draft202012Validator(make(plugins)) for kind, make in made.items()}
-    faults = {(case, kind): paths(installed[kind], text) for case, kind, text in files}
+    # What a connection must have is asked for later than pz compile, but an editor may well ask for it at once.
+    faults = {(case, kind): paths(installed[kind], text, incomplete=False) for case, kind, text in files}
     assert {key: paths for key, paths in faults.items() if paths} == {}
 
 

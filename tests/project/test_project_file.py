@@ -107,7 +107,7 @@ def test_packages_are_read_with_their_names_normalised(folder: Folder) -> None:
     loaded = project(
         folder,
         "connectors:\n  - package: Pz.Connector.Postgres\n    version: 2.1.4\n    isolation: process\n"
-        "  - {package: pz_connector_s3}\n"
+        "  - {package: pz_connector_elsewhere}\n"
         'plugins:\n  - {package: Acme.Strategy.Fold, version: ">=1.0 <2.0"}\n',
     ).load()
     first, second = loaded.project.connectors
@@ -117,7 +117,7 @@ def test_packages_are_read_with_their_names_normalised(folder: Folder) -> None:
         "process",
         4,
     )
-    assert (second.name, second.specifier, second.version) == ("pz-connector-s3", "", None)
+    assert (second.name, second.specifier, second.version) == ("pz-connector-elsewhere", "", None)
     assert loaded.project.plugins[0].specifier == "<2.0,>=1.0"
     assert loaded.registry.names("connector") == ()
     assert "merge" in loaded.registry.names("strategy")

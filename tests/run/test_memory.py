@@ -21,7 +21,7 @@ WATCH = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("universal", [False, True])
+@pytest.mark.parametrize("universal", [False, pytest.param(True, marks=pytest.mark.deep)])
 def test_a_run_over_data_larger_than_its_memory_limit_keeps_within_the_plans_budget(tmp_path: Path, universal: bool):
     (tmp_path / "in").mkdir()
     (tmp_path / "pipelines").mkdir()

@@ -42,6 +42,7 @@ class DuckDB:
         inclusive_bound=True,
         floor_pushdown=True,
         ledger=True,
+        apply_deletes=True,
         two_part_names=True,
         transactional=True,
     )

@@ -25,13 +25,15 @@ _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _PUBLISHED_SINCE = 150000
 
 _TABLE = """
-SELECT c.oid::int8, c.relkind::text, c.relreplident::text, c.relpersistence::text,
-  (SELECT pg_catalog.array_agg(a.attname::text ORDER BY k.n) FROM pg_catalog.pg_index i
+SELECT c.oid::int8, c.relkind::text, c.relreplident::text, c.relpersistence::text, x.names, x.types
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+   SELECT pg_catalog.array_agg(a.attname::text ORDER BY k.n) AS names,
+     pg_catalog.array_agg(a.atttypid::int8 ORDER BY k.n) AS types FROM pg_catalog.pg_index i
    CROSS JOIN LATERAL pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY AS k(attnum, n)
    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
    WHERE i.indrelid = c.oid AND k.n <= i.indnkeyatts
-     AND CASE WHEN c.relreplident = 'i' THEN i.indisreplident ELSE i.indisprimary END)
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     AND CASE WHEN c.relreplident = 'i' THEN i.indisreplident ELSE i.indisprimary END) AS x
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 """
 
@@ -101,12 +103,14 @@ class Position:
         slot: that it counts for.
         lsn: place in the log: every commit before it was taken.
         table: oid of the table.
+        publication: identity of the publication and of the table's place in it.
         columns: names and types, in order.
     """
 
     slot: str
     lsn: str
     table: int
+    publication: str
     columns: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -120,14 +124,21 @@ class Position:
             found = json.loads(text)
             columns = tuple((str(name), str(kind)) for name, kind in found["columns"])
             position_of(found["lsn"])
-            return cls(str(found["slot"]), str(found["lsn"]), int(found["table"]), columns)
+            return cls(str(found["slot"]), str(found["lsn"]), int(found["table"]), str(found["publication"]), columns)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TokenRefused(subject, "it is none of a change capture", cause=error) from None
 
     def text(self) -> str:
         """As a token."""
         return json.dumps(
-            {"v": 1, "slot": self.slot, "lsn": self.lsn, "table": self.table, "columns": self.columns},
+            {
+                "v": 1,
+                "slot": self.slot,
+                "lsn": self.lsn,
+                "table": self.table,
+                "publication": self.publication,
+                "columns": self.columns,
+            },
             separators=(",", ":"),
             ensure_ascii=False,
         )
@@ -170,10 +181,11 @@ def slot_state(held: psycopg.Connection[Any], names: CaptureNames) -> SlotState 
 
 @dataclass(frozen=True, slots=True)
 class CapturedTable:
-    """The table as far as capture depends on it."""
+    """The table as far as capture depends on it: its oid, its key columns, and the oids of their types."""
 
     oid: int
     keys: tuple[str, ...]
+    key_types: dict[str, int]
 
 
 def captured_table(held: psycopg.Connection[Any], names: CaptureNames) -> CapturedTable:
@@ -199,7 +211,7 @@ def captured_table(held: psycopg.Connection[Any], names: CaptureNames) -> Captur
             f"{names.subject}: there is no such table",
             hint="check the name (it keeps its case) and the schema, which is public if none is named",
         )
-    oid, kind, identity, persistence, keys = rows[0]
+    oid, kind, identity, persistence, keys, types = rows[0]
     quoted = names.table.quoted
     if kind not in ("r", "p") or persistence != "p":
         raise refused(names, "it is no table whose changes are logged", "capture the tables that it is made from")
@@ -212,7 +224,7 @@ def captured_table(held: psycopg.Connection[Any], names: CaptureNames) -> Captur
             "the table has no primary key, so that nothing tells which row was changed",
             f"ALTER TABLE {quoted} ADD PRIMARY KEY (…), or ALTER TABLE {quoted} REPLICA IDENTITY USING INDEX …",
         )
-    return CapturedTable(int(oid), tuple(keys))
+    return CapturedTable(int(oid), tuple(keys), dict(zip(keys, map(int, types), strict=True)))
 
 
 def ensure_publication(held: psycopg.Connection[Any], names: CaptureNames, table: CapturedTable) -> None:
@@ -257,7 +269,8 @@ def publication_fault(held: psycopg.Connection[Any], names: CaptureNames, table:
     """What is wrong with the publication: ``missing``, or the rest of a sentence; ``None`` if nothing is."""
     rows = ask(
         held,
-        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_catalog.pg_publication WHERE pubname = %s",
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_catalog.pg_publication "
+        "WHERE pubname = %s",
         (names.publication,),
         names.subject,
     )
@@ -284,6 +297,19 @@ def publication_fault(held: psycopg.Connection[Any], names: CaptureNames, table:
     return "leaves out rows or columns of the table" if listed[0][0] else None
 
 
+def publication_identity(held: psycopg.Connection[Any], names: CaptureNames, table: CapturedTable) -> str:
+    """What changes when the publication, or the table in it, was removed and added again; empty if it is not there."""
+    rows = ask(
+        held,
+        "SELECT p.oid::int8, coalesce(r.oid::int8, 0) FROM pg_catalog.pg_publication p "
+        "LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = %s::pg_catalog.oid "
+        "WHERE p.pubname = %s",
+        (table.oid, names.publication),
+        names.subject,
+    )
+    return f"{rows[0][0]}/{rows[0][1]}" if rows else ""
+
+
 def create_slot(
     settings: Settings, names: CaptureNames, *, temporary: bool
 ) -> tuple[psycopg.Connection[Any], str, str]:
@@ -304,7 +330,12 @@ def create_slot(
 
     import psycopg
 
-    held = connect(settings, replication="database")
+    try:
+        held = connect(settings, replication="database")
+    except ConnectorError as error:
+        if re.search(r"wal\s?sender", error.message, re.IGNORECASE):
+            raise _no_right(names, settings.user) from error
+        raise
     name = f"pz_tmp_{secrets.token_hex(8)}" if temporary else names.slot
     words = " TEMPORARY" if temporary else ""
     try:
@@ -314,16 +345,21 @@ def create_slot(
         return held, str(row[1]), str(row[2])
     except psycopg.Error as error:
         held.close()
-        raise _slot_error(error, names, str(held.info.user)) from error
+        raise _slot_error(error, names, settings.user) from error
 
 
-def _slot_error(error: psycopg.Error, names: CaptureNames, user: str) -> ConnectorError:
+def _no_right(names: CaptureNames, user: str | None) -> ConnectorError:
+    who = "…" if user is None else quote_identifier(user)
+    return refused(
+        names,
+        "the user may not use replication slots",
+        f"ALTER ROLE {who} REPLICATION (a hosted server has a role to grant instead)",
+    )
+
+
+def _slot_error(error: psycopg.Error, names: CaptureNames, user: str | None) -> ConnectorError:
     if error.sqlstate == "42501":
-        return refused(
-            names,
-            "the user may not use replication slots",
-            f"ALTER ROLE {quote_identifier(user)} REPLICATION (a hosted server has a role to grant instead)",
-        )
+        return _no_right(names, user)
     made = statement_error(error, names.subject)
     if error.sqlstate == "53400":
         made.hint = "remove slots that nobody needs (pz cdc drop), or raise max_replication_slots"

@@ -47,18 +47,21 @@ class Decoder:
         keys: its key columns.
         after: commits before this place are passed over: they were taken before.
         before: commits from this place on are passed over; ``None`` for none.
+        key_types: of the keys as the table has them now, by oid: deletes of keys of other types are passed over.
     """
 
     table: int
     keys: tuple[str, ...]
     after: int = 0
     before: int | None = None
+    key_types: dict[str, int] | None = None
     unresolved: bool = False
     last_end: int = 0
     _columns: tuple[str, ...] | None = None
     _position: int = 0
     _changed_at: int = 0
     _taken: bool = False
+    _foreign: bool = False
 
     def take(self, data: bytes) -> Iterator[Change]:
         """The changes that one message holds.
@@ -95,12 +98,14 @@ class Decoder:
             at = data.index(b"\0", at) + 1
         count = struct.unpack_from(">h", data, at + 1)[0]
         at += 3
-        names = []
+        types: dict[str, int] = {}
         for _ in range(count):
             end = data.index(b"\0", at + 1)
-            names.append(data[at + 1 : end].decode())
+            types[data[at + 1 : end].decode()] = _SIZE.unpack_from(data, end + 1)[0]
             at = end + 9
-        self._columns = tuple(names)
+        self._columns = tuple(types)
+        known = self.key_types or {}
+        self._foreign = any(types.get(name) != kind for name, kind in known.items())
 
     def _row(self, kind: bytes, data: bytes) -> Iterator[Change]:
         part, at = data[5:6], 6
@@ -111,7 +116,8 @@ class Decoder:
         if kind == b"D":
             if old is None:
                 raise NotCaptured("a deleted row stands in the log without its key")
-            yield self._change(DELETE, {name: old.get(name) for name in self.keys})
+            if not self._foreign:
+                yield self._change(DELETE, {name: old.get(name) for name in self.keys})
             return
         new, _ = self._tuple(data, at, keys_only=False)
         if old is not None:
@@ -120,7 +126,12 @@ class Decoder:
                     new[name] = old[name]
         if any(new.get(name, UNCHANGED) is UNCHANGED for name in self.keys):
             raise NotCaptured("a changed row stands in the log without its key")
-        if kind == b"U" and old is not None and any(old.get(name) != new[name] for name in self.keys):
+        if (
+            kind == b"U"
+            and old is not None
+            and not self._foreign
+            and any(old.get(name) != new[name] for name in self.keys)
+        ):
             yield self._change(DELETE, {name: old.get(name) for name in self.keys})
         if UNCHANGED in new.values():
             self.unresolved = True
@@ -159,14 +170,17 @@ class Spool:
 
     Args:
         stream: an empty file that is open for both.
+        ops: keep only these; all without it.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[bytes], ops: frozenset[str] | None = None) -> None:
+        self._stream, self._ops = stream, ops
         self.rows = 0
 
     def add(self, change: Change) -> None:
-        """Write one down."""
+        """Write one down, if it is of those that are kept."""
+        if self._ops is not None and change.op not in self._ops:
+            return
         packed = marshal.dumps((change.op, change.position, change.changed_at, change.values))
         self._stream.write(_SIZE.pack(len(packed)) + packed)
         self.rows += 1

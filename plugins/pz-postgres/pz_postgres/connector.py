@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pz_core.contract.capabilities import Capabilities
+from pz_core.contract.capture import CaptureStatus
 from pz_core.contract.connector import CheckReport, ConnectionConfig, ConnectorError, ReadSpec, WriteSpec
 from pz_core.contract.load import SCHEMA_POLICIES
 from pz_core.contract.options import Option, OptionSet, option_set
@@ -46,6 +47,7 @@ class Postgres:
         Option("query", "string", "a query to read instead of a table, in PostgreSQL's SQL"),
         Option("partition_column", "string", "number, date or timestamp column by whose ranges the read is split"),
         Option("partitions", "integer", "how many connections fetch at once", default="1", minimum=1, maximum=16),
+        Option("publication", "string", "of a change capture: a publication that is there, instead of one of pz's own"),
     )
     write_options: ClassVar[OptionSet] = option_set()
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -62,6 +64,8 @@ class Postgres:
         floor_pushdown=True,
         partitioned_read=True,
         ledger=True,
+        apply_deletes=True,
+        change_capture=True,
         two_part_names=True,
         transactional=True,
     )
@@ -96,7 +100,24 @@ class Postgres:
                     hint="give both, or neither",
                 )
             )
-        return faults
+        return [*faults, *self._capture_faults(spec, subject)]
+
+    def _capture_faults(self, spec: ReadSpec, subject: str) -> Sequence[PzError]:
+        if spec.capture is None:
+            if "publication" not in spec.options:
+                return ()
+            told = f"{subject}: publication is for a change capture only"
+            return (PzError("PZ0353", told, hint="add sync: {mode: cdc}, or drop publication"),)
+        if "query" in spec.options:
+            told = f"{subject}: the changes of a query cannot be captured"
+            return (PzError("PZ0353", told, hint="drop query, and filter in the pipeline"),)
+        from pz_postgres.capture_slot import CaptureNames
+
+        try:
+            CaptureNames.of(self._settings, spec)
+        except ConnectorError as error:
+            return () if self._name_faults(spec.entity) else (PzError(error.code, error.message, hint=error.hint),)
+        return ()
 
     def validate_write(self, spec: WriteSpec) -> Sequence[PzError]:
         """PZ0353 for a name that is no table's."""
@@ -116,6 +137,18 @@ class Postgres:
         """The server, the database and the table, whose name keeps its case."""
         name = TableName.of(spec.entity, f"{self._connection.name}.{spec.entity}")
         return f"{self._settings.place}:{name.quoted}"
+
+    def capture_status(self, spec: ReadSpec) -> CaptureStatus:
+        """How a captured table stands."""
+        from pz_postgres.capture_admin import capture_status
+
+        return capture_status(self._settings, spec)
+
+    def drop_capture(self, spec: ReadSpec, *, dry_run: bool) -> tuple[str, ...]:
+        """Remove a captured table's slot and publication."""
+        from pz_postgres.capture_admin import drop_capture
+
+        return drop_capture(self._settings, spec, dry_run=dry_run)
 
     def check(self) -> CheckReport:
         """Log in, and say what was found or what is wrong."""

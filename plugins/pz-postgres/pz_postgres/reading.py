@@ -36,9 +36,9 @@ BINARY: Mapping[str, str] = {
     "interval": "INTERVAL",
 }
 #: Types that an array of is decoded exactly, too, while it has one dimension.
-_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "uuid", "date", "time"})
-_INSTANTS = frozenset({"timestamp", "timestamptz"})
-_JSON = frozenset({"json", "jsonb"})
+ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "uuid", "date", "time"})
+INSTANTS = frozenset({"timestamp", "timestamptz"})
+JSON = frozenset({"json", "jsonb"})
 #: Beyond this instant a timestamp of PostgreSQL is none of DuckDB's, and its extension would wrap it.
 _LATEST = "294247-01-10 04:00:54.775806"
 #: A numeric without a scale is read as the contract's ``decimal``.
@@ -84,7 +84,7 @@ def rule(column: PgColumn, version: int) -> Rule:
             return Rule(name, _output(own), "{}", "VARCHAR", "text")
         if column.base == "oid":
             return Rule(name, f"{own}::pg_catalog.int8", "{}", "BIGINT", "as bigint")
-        if column.base in _JSON:
+        if column.base in JSON:
             return Rule(name, f"{own}::pg_catalog.text", "CAST({} AS JSON)", "JSON", "text")
         if column.base in BINARY:
             wrong, told = _limits(column, own, version)
@@ -99,7 +99,7 @@ def _output(own: str) -> str:
 
 
 def _limits(column: PgColumn, own: str, version: int) -> tuple[str | None, str]:
-    if column.base in _INSTANTS:
+    if column.base in INSTANTS:
         kind = f"pg_catalog.{column.base}"
         return (
             f"{own} > '{_LATEST}'::{kind} AND {own} < 'infinity'::{kind}",
@@ -114,12 +114,12 @@ def _array(column: PgColumn, own: str, shown: str) -> Rule:
     known = column.kind == "b" and column.system and not column.domain
     wrong = f"pg_catalog.array_ndims({own}) > 1 OR pg_catalog.array_lower({own}, 1) <> 1"
     told = f"{shown} holds an array of several dimensions, or one that does not begin at 1, which no list of DuckDB is"
-    if known and column.base in _INSTANTS:
+    if known and column.base in INSTANTS:
         kind = f"pg_catalog.{column.base}"
         late = f"pz_u > '{_LATEST}'::{kind} AND pz_u < 'infinity'::{kind}"
         wrong += f" OR EXISTS (SELECT FROM pg_catalog.unnest({own}) AS pz_x(pz_u) WHERE {late})"
         told = f"{told}, or an instant after {_LATEST}"
-    if known and column.base in _ARRAYS | _INSTANTS:
+    if known and column.base in ARRAYS | INSTANTS:
         kept = f"CASE WHEN {wrong} THEN NULL ELSE {own} END"
         return Rule(column.name, kept, "{}", f"{BINARY[column.base]}[]", "binary", wrong, told)
     if known and column.base == "numeric":

@@ -20,6 +20,7 @@ SESSION = {
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
     "bytea_output": "hex",
+    "standard_conforming_strings": "on",
 }
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 30, 10, 3
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
+    from pz_postgres.capture import CapturedRead
+
 
 class TableSource:
     """Tables and queries of one database, open for one attempt."""
@@ -37,9 +39,10 @@ class TableSource:
         self._database: duckdb.DuckDBPyConnection | None = None
         self._cursors: set[duckdb.DuckDBPyConnection] = set()
         self._snapshot: psycopg.Connection[Any] | None = None
+        self._capture: CapturedRead | None = None
 
     def natural_shape(self, spec: ReadSpec) -> ReadShape:
-        """Always all there is."""
+        """Always all there is; changes are captured only where the project asks for it."""
         return "full"
 
     def schema(self, spec: ReadSpec) -> tuple[Column, ...]:
@@ -71,7 +74,7 @@ class TableSource:
             ConnectorError: PZ0353 if the column cannot cut the rows.
         """
         count = _parts(spec)
-        if count < 2:
+        if count < 2 or spec.capture is not None:
             return (Partition(),)
         subject, table = self._subject(spec), self._table(spec)
         held = self._snapshot = connect(self._settings)
@@ -87,6 +90,9 @@ class TableSource:
         """
         import duckdb
 
+        if spec.capture is not None:
+            yield from self._captured(spec).batches(batch_rows)
+            return
         subject = self._subject(spec)
         query = self._select(spec, self._own_alias, condition_of(partition, self._table(spec)))
         cursor = self._cursor(subject)
@@ -114,8 +120,23 @@ class TableSource:
         finally:
             self._release(cursor)
 
+    def next_token(self, spec: ReadSpec, partition: Partition) -> str | None:
+        """Where the next read of a captured table goes on."""
+        return None if self._capture is None else self._capture.token
+
+    def key_columns(self, spec: ReadSpec) -> tuple[str, ...]:
+        """Columns of a captured table that tell one row from another."""
+        return () if self._capture is None else self._capture.keys
+
+    def interrupt(self) -> None:
+        """Stop the reading of a log, from any thread; what DuckDB reads, an engine stops by itself."""
+        if self._capture is not None:
+            self._capture.interrupt()
+
     def close(self) -> None:
         """Stop what runs and release everything."""
+        if self._capture is not None:
+            self._capture.close()
         with self._lock:
             database, self._database = self._database, None
             cursors, self._cursors = tuple(self._cursors), set()
@@ -130,6 +151,12 @@ class TableSource:
         if snapshot is not None:
             with contextlib.suppress(Exception):
                 snapshot.close()
+
+    def _captured(self, spec: ReadSpec) -> CapturedRead:
+        from pz_postgres.capture import CapturedRead
+
+        self._capture = CapturedRead(self._settings, spec, self._own_alias, self._cursor, self._release)
+        return self._capture
 
     # --- what is read ----------------------------------------------------------------------------------------------
 

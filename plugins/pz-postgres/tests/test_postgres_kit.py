@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pz_core.testkit.connector import ConnectorSuite
 
 class _Suite(ConnectorSuite):
     connector = Postgres
+    quick = "PZ_DEEP" not in os.environ
     public_options = frozenset({"ssl_key"})  # the path of a file
     server: Any
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ def bucket(s3_server: Any) -> Iterator[Any]:
 
 class _OnTheStore(ConnectorSuite):
     connector = S3
+    quick = "PZ_DEEP" not in os.environ
     format: ClassVar[str]
     not_yet: ClassVar = {
         "entities_may_have_any_name[backslash]": notyet(

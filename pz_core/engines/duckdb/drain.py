@@ -14,6 +14,7 @@ import duckdb
 from pz_core.contract.connector import DeliveringSink, NativeCopy, NativeTarget, Sink
 from pz_core.contract.engine import DrainResult, DrainTask, Host, TaskWarning
 from pz_core.contract.strategy import LoadRequest, Probe, Strategy
+from pz_core.engines.duckdb.capturing import mark_deletes
 from pz_core.engines.duckdb.drain_copy import copy_out
 from pz_core.engines.duckdb.drain_table import load_table
 from pz_core.engines.duckdb.errors import edge_error, pipeline_error
@@ -71,6 +72,7 @@ def _drain(
     relation = staged(task.relation)
     try:
         batch = Batch(work, relation, work.columns(relation), subject, node)
+        mark_deletes(batch, task, work, session.settings.started_at)
     except duckdb.Error as error:
         work.recognise(error)
         raise pipeline_error(error, node, _HINT) from error
@@ -84,12 +86,14 @@ def _drain(
             output=subject,
             staged=batch.name,
             target=batch.name,
-            columns=batch.columns,
+            columns=batch.loaded,
             keys=task.write.keys,
             options=task.strategy_options,
             run_id=task.write.run_id,
             started_at=session.settings.started_at,
             source_system=task.source_system,
+            gone=batch.gone,
+            on_delete=task.write.on_delete,
         )
         probes = strategy.probes(request)
         if probes or isinstance(way, NativeTarget):
@@ -115,7 +119,9 @@ def _drain(
     except duckdb.Error as error:
         work.recognise(error)
         raise edge_error(error, subject, node) from error
-    return dataclasses.replace(result, warnings=warnings)
+    return dataclasses.replace(
+        result, rows_staged=result.rows_staged - batch.deletes, warnings=warnings, deletes=batch.deletes
+    )
 
 
 def ask(work: Work, probes: Sequence[Probe], node: str) -> tuple[TaskWarning, ...]:

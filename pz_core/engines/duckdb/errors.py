@@ -44,6 +44,10 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         _LOCKED,
         "close the other program that uses the file; a DuckDB file has one writer, or any number of readers, at a time",
     ),
+    (
+        re.compile(r"Cannot open file .*: No such file or directory", re.IGNORECASE | re.DOTALL),
+        "create the folder that the file is to be in, or correct the path",
+    ),
 )
 #: Messages whose next step is a part of the error too.
 _STEPS: tuple[tuple[re.Pattern[str], str], ...] = (

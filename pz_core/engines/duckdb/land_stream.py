@@ -5,6 +5,7 @@ Source: engine.md 2.4, 5.6.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import duckdb
@@ -14,6 +15,7 @@ from pz_core.contract.connector import ConnectorError, Partition, Source
 from pz_core.contract.engine import Host, LandResult, LandTask, PartitionCounts, Stalls
 from pz_core.contract.resuming import FeedSource
 from pz_core.engines.duckdb import arrow
+from pz_core.engines.duckdb.capturing import changes_of, split_changes
 from pz_core.engines.duckdb.channel import Readers, Stopped
 from pz_core.engines.duckdb.cursor import find_cursor, trim
 from pz_core.engines.duckdb.errors import edge_error, foreign_error
@@ -62,7 +64,9 @@ def _together(
     work: Work,
 ) -> LandResult:
     """All partitions in one transaction: the first fault stops all of them."""
-    subject, node, target = subject_of(task), task.node.name, staged(task.relation)
+    subject, node = subject_of(task), task.node.name
+    captured = task.read.capture is not None
+    target = staged(changes_of(task.relation) if captured else task.relation)
     rows = arrow.batch_rows(batch_bytes, len(task.read.columns) if task.read.columns else None)
 
     def read(partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -88,6 +92,9 @@ def _together(
             trimmed = trim(work, target, columns, task, subject)
             account(work, target, ingest.rows, trimmed, subject, node)
             found = find_cursor(work, target, columns, task, subject)
+            result = LandResult(ingest.rows, ingest.rows - trimmed, columns, trimmed, "universal", cursor=found)
+            if captured:
+                result = split_changes(source, task, result, work, subject)
     except Stopped as error:
         work.control.raise_if_cancelled()
         raise foreign_error(error, subject, node) from error
@@ -99,17 +106,7 @@ def _together(
     channel = readers.channel
     stalls = Stalls(round(channel.producer_wait * 1000), round(channel.consumer_wait * 1000))
     counts = PartitionCounts(len(partitions), len(partitions)) if len(partitions) > 1 else None
-    return LandResult(
-        ingest.rows,
-        ingest.rows - trimmed,
-        columns,
-        trimmed,
-        "universal",
-        stalls,
-        cursor=found,
-        partitions=counts,
-        token=token,
-    )
+    return dataclasses.replace(result, stalls=stalls, partitions=counts, token=token)
 
 
 def _refuse_split_feed(partitions: tuple[Partition, ...], subject: str, node: str) -> None:

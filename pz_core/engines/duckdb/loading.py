@@ -29,6 +29,8 @@ class Batch:
         columns: as DuckDB describes them.
         subject: ``connection.entity`` of the output.
         node: name of the node.
+        gone: name of the column that is true for keys to delete; ``None`` where all rows are to be written.
+        deletes: so many rows are keys to delete.
     """
 
     work: Work
@@ -36,7 +38,18 @@ class Batch:
     columns: tuple[Column, ...]
     subject: str
     node: str
+    gone: str | None = None
+    deletes: int = 0
     _rows: int | None = field(default=None)
+
+    @property
+    def loaded(self) -> tuple[Column, ...]:
+        """The columns that the target is to have."""
+        return tuple(c for c in self.columns if c.name != self.gone)
+
+    def marked(self, name: str, columns: tuple[Column, ...], gone: str, deletes: int) -> None:
+        """Take another relation, which has the rows and the keys to delete."""
+        self.name, self.columns, self.gone, self.deletes, self._rows = name, columns, gone, deletes, None
 
     def is_table(self) -> bool:
         """Whether rows have a ``rowid`` and are there already; a view makes them anew each time it is asked."""
@@ -82,9 +95,9 @@ def fit(
         PzError: PZ0804.
     """
     renewed = target is not None and policy == "evolve" and exchanges_content(strategy)
-    if renewed and _shape(target or ()) != _shape(batch.columns):
-        return reconcile(policy, batch.columns, None, batch.subject, keys), True
-    return reconcile(policy, batch.columns, target, batch.subject, keys), False
+    if renewed and _shape(target or ()) != _shape(batch.loaded):
+        return reconcile(policy, batch.loaded, None, batch.subject, keys), True
+    return reconcile(policy, batch.loaded, target, batch.subject, keys), False
 
 
 def _shape(columns: Sequence[Column]) -> list[tuple[str, str]]:

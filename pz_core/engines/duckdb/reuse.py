@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 
-from pz_core.contract.engine import LandResult, LandTask, NotReusable, Reuse
+from pz_core.contract.engine import ChangeCounts, LandResult, LandTask, NotReusable, Reuse, deletes_of
 from pz_core.engines.duckdb.cursor import find_cursor, trim
 from pz_core.engines.duckdb.session import SCHEMA, Work, staged
 from pz_core.errors import PzError
@@ -41,6 +41,7 @@ def reuse(task: LandTask, wanted: Reuse, work: Work) -> LandResult:
             found = work.count(f"SELECT count(*) FROM {target}")
             if found != wanted.rows:
                 raise NotReusable(f"{wanted.rows} rows were recorded and {found} are there")
+            changes = None if task.read.capture is None else _deletes(task, wanted, catalog, found, work)
             columns = work.columns(target)
             trimmed = trim(work, target, columns, task, subject)
             cursor = find_cursor(work, target, columns, task, subject)
@@ -49,7 +50,15 @@ def reuse(task: LandTask, wanted: Reuse, work: Work) -> LandResult:
         raise NotReusable(f"DuckDB cannot read its staging file: {clean_message(str(error))}") from error
     except PzError as error:
         raise NotReusable(f"{error.code} {error.message}") from error
-    return LandResult(found, found - trimmed, columns, trimmed, task.tier, cursor=cursor, reused=True)
+    return LandResult(found, found - trimmed, columns, trimmed, task.tier, cursor=cursor, reused=True, changes=changes)
+
+
+def _deletes(task: LandTask, wanted: Reuse, catalog: str, rows: int, work: Work) -> ChangeCounts:
+    """Copy the keys to delete of a change capture; what came before the last change of each key is not looked at."""
+    target = staged(deletes_of(task.relation))
+    work.run(f"CREATE OR REPLACE TABLE {target} AS FROM {quote_path(catalog, SCHEMA, deletes_of(wanted.relation))}")
+    deleted = work.count(f"SELECT count(*) FROM {target}")
+    return ChangeCounts(0, rows, deleted, deleted)
 
 
 @contextlib.contextmanager
