@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pz_core.contract.capabilities import Capabilities, LoadMode
+    from pz_core.contract.capture import CaptureAdmin, CaptureSource, CaptureSpec, CaptureStatus
     from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery, DescribedCheck
     from pz_core.contract.connector import (
         CheckReport,
@@ -58,6 +59,10 @@ __all__ = [
     "RESERVED_CONNECTION_KEYS",
     "SCHEMA_POLICIES",
     "Capabilities",
+    "CaptureAdmin",
+    "CaptureSource",
+    "CaptureSpec",
+    "CaptureStatus",
     "Check",
     "CheckDefinition",
     "CheckFault",
@@ -118,6 +123,10 @@ __all__ = [
 #: which needs two of these, and most verbs need no more.
 _PLACES = {
     "Capabilities": "capabilities",
+    "CaptureAdmin": "capture",
+    "CaptureSource": "capture",
+    "CaptureSpec": "capture",
+    "CaptureStatus": "capture",
     "LoadMode": "capabilities",
     "Check": "check",
     "CheckDefinition": "check",

@@ -17,19 +17,17 @@ from pz_core.contract.capture import CHANGED_AT, DELETE, ENVELOPE, OP, ORDER, PO
 from pz_core.contract.connector import ConnectorError, ReadSpec
 from pz_core.contract.resuming import TokenRefused
 from pz_core.values import quote_identifier, quote_literal
+from pz_postgres.capture_position import Position, position_fault, shape_fault
 from pz_postgres.capture_slot import (
     CapturedTable,
     CaptureNames,
-    Position,
     captured_table,
     create_slot,
     drop_slot,
     ensure_publication,
-    position_fault,
     publication_fault,
     publication_identity,
     refused,
-    shape_fault,
     slot_state,
 )
 from pz_postgres.capture_values import relation

@@ -6,12 +6,11 @@ from pz_core.contract.capture import CaptureStatus
 from pz_core.contract.connector import ConnectorError, ReadSpec
 from pz_core.contract.resuming import TokenRefused
 from pz_core.values import quote_identifier
+from pz_postgres.capture_position import Position, position_fault
 from pz_postgres.capture_slot import (
     CaptureNames,
-    Position,
     captured_table,
     drop_slot,
-    position_fault,
     publication_fault,
     publication_identity,
     slot_state,

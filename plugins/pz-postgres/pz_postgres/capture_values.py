@@ -9,6 +9,8 @@ from pz_postgres.capture_wire import UNCHANGED, Text
 from pz_postgres.catalog import PgColumn
 from pz_postgres.reading import ARRAYS, BINARY, INSTANTS, JSON
 
+#: Types of the envelope's columns.
+_HEAD = ("pg_catalog.text", "pg_catalog.int8", "pg_catalog.text", "pg_catalog.timestamptz")
 _OWN = frozenset({"numeric", "money", "oid"})
 
 
@@ -47,33 +49,40 @@ def relation(
     carriers = [carrier(c) for c in columns]
     open_rows = [[c.name for c in columns if row.get(c.name) is UNCHANGED] for row in rows]
     looked_up = {name for names in open_rows for name in names}
-    first = ["NULL::pg_catalog.text", "NULL::pg_catalog.int8", "NULL::pg_catalog.text", "NULL::pg_catalog.timestamptz"]
-    first += [f"NULL::{kind}" for kind in carriers] + ["NULL::pg_catalog.text[]"]
-    lines = [f"({', '.join(first)})"]
-    for head, row, names in zip(heads, rows, open_rows, strict=True):
-        op, order, position, at = head
-        values = [quote_literal(op), str(order), quote_literal(position), quote_literal(at)]
-        values += [_literal(row.get(c.name)) for c in columns]
-        values.append(f"ARRAY[{', '.join(quote_literal(n) for n in names)}]::pg_catalog.text[]" if names else "NULL")
-        lines.append(f"({', '.join(values)})")
+    fields: list[list[str | None]] = [[str(head[at]) for head in heads] for at in range(len(envelope))]
+    fields += [[_text(row.get(c.name)) for row in rows] for c in columns]
+    fields.append([_array(names) if names else None for names in open_rows])
+    given = ", ".join(f"pg_catalog.unnest({quote_literal(_array(values))}::pg_catalog.text[])" for values in fields)
     places = [f"h{i}" for i in range(len(envelope))] + [f"c{i}" for i in range(len(columns))]
-    selected = [f"v.h{i} AS {quote_identifier(name)}" for i, name in enumerate(envelope)]
+    typed = enumerate(zip(envelope, _HEAD, strict=True))
+    selected = [f"v.h{i}::{kind} AS {quote_identifier(name)}" for i, (name, kind) in typed]
     for i, (column, kind) in enumerate(zip(columns, carriers, strict=True)):
-        value = f"v.c{i}"
+        value = f"v.c{i}::{kind}"
         if column.name in looked_up:
-            asked = f"{quote_literal(column.name)} = ANY (v.looked_up)"
+            asked = f"{quote_literal(column.name)} = ANY (v.looked_up::pg_catalog.text[])"
             value = f"CASE WHEN {asked} THEN {_there(column, kind)} ELSE {value} END"
         selected.append(f"{value} AS {quote_identifier(column.name)}")
     joined = ""
     if looked_up:
         same = " AND ".join(f"t.{quote_identifier(key)} = {_key(columns, carriers, key)}" for key in keys)
         joined = f" LEFT JOIN {table} AS t ON v.looked_up IS NOT NULL AND {same}"
-    body = f"VALUES {', '.join(lines)} OFFSET 1"
-    return f"(SELECT {', '.join(selected)} FROM ({body}) AS v({', '.join(places)}, looked_up){joined})"
+    body = f"ROWS FROM ({given}) AS v({', '.join(places)}, looked_up)"
+    return f"(SELECT {', '.join(selected)} FROM {body}{joined})"
 
 
-def _literal(value: Text | None) -> str:
-    return quote_literal(value) if isinstance(value, str) else "NULL"
+def _text(value: Text | None) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _array(values: Sequence[str | None]) -> str:
+    """An array of texts as PostgreSQL reads it: one literal is parsed far quicker than a list of values."""
+    return "{" + ",".join(["NULL" if v is None else f'"{_escaped(v)}"' for v in values]) + "}"
+
+
+def _escaped(value: str) -> str:
+    if '"' not in value and "\\" not in value:
+        return value
+    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _there(column: PgColumn, kind: str) -> str:
@@ -87,4 +96,4 @@ def _there(column: PgColumn, kind: str) -> str:
 def _key(columns: Sequence[PgColumn], carriers: Sequence[str], name: str) -> str:
     at = next(i for i, c in enumerate(columns) if c.name == name)
     own = columns[at].shown
-    return f"v.c{at}::{own}" if carriers[at] == "pg_catalog.text" else f"v.c{at}"
+    return f"v.c{at}::{own if carriers[at] == 'pg_catalog.text' else carriers[at]}"
