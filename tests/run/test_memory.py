@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-ROWS = 2_000_000
+ROWS = 1_200_000
 PZ = Path(sys.executable).with_name("pz")
 #: Runs a command in a process of its own, which is small: the kernel counts a child's peak from before its exec.
 WATCH = (
