@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pz_core.errors import PzError, one_line
 from pz_core.plugins.offers import Offer, normalised
 from pz_core.plugins.registry import Registry
+from pz_core.values.processes import told_end
 
 if TYPE_CHECKING:
     from pz_core.testkit.rules import Suite
@@ -145,7 +145,7 @@ def card_of(offer: Offer, rules: Sequence[str] = ()) -> Card:
             stderr=None if os.environ.get("PZ_DEBUG") else subprocess.DEVNULL,
         )
         try:
-            ended = _ended(process.wait(LIMIT_S))
+            ended = told_end(process.wait(LIMIT_S))
         except subprocess.TimeoutExpired:
             ended = f"all rules together took more than {LIMIT_S:g} seconds"
         finally:
@@ -169,15 +169,6 @@ def card_of(offer: Offer, rules: Sequence[str] = ()) -> Card:
 def _died(reason: str) -> dict[str, Any]:
     title = "Whatever a rule does to it, it leaves the process alive"
     return {"rule": "it_lives", "title": title, "area": "registration", "outcome": "failed", "reason": reason}
-
-
-def _ended(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
 
 
 # --- in the process of the rules -------------------------------------------------------------------------------------

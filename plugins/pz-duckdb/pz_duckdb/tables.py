@@ -11,6 +11,7 @@ from pathlib import Path
 from pz_core.contract.connector import ConnectionConfig, ConnectorError, ReadSpec
 from pz_core.contract.files import bounds_condition
 from pz_core.contract.files.words import TextRules, declared_test
+from pz_core.contract.names import two_part_name
 from pz_core.contract.refusals import refusal
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.errors import PzError
@@ -33,14 +34,7 @@ class TableName:
         Raises:
             ConnectorError: PZ0353 for a name of more than two parts, or with an empty one.
         """
-        parts = entity.split(".")
-        if len(parts) > 2 or not all(parts):
-            raise ConnectorError(
-                f"{subject}: '{entity}' is not the name of a table; a name is table or schema.table",
-                code="PZ0353",
-                hint="use at most two dotted parts; another database file is another connection",
-            )
-        return cls(parts[0], parts[1]) if len(parts) == 2 else cls(DEFAULT_SCHEMA, parts[0])
+        return cls(*two_part_name(entity, subject, DEFAULT_SCHEMA, "database file"))
 
 
 @dataclass(frozen=True, slots=True)

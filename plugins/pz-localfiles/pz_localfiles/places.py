@@ -17,6 +17,7 @@ from pz_core.contract.files import format_of_path, is_appended
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.errors import PzError
 from pz_core.values import Value
+from pz_core.values.processes import is_alive
 
 _STARS = re.compile(r"\*{2,}")
 _WILD = re.compile(r"[*?\[]")
@@ -182,21 +183,11 @@ def leftovers(folder: Path, stem: str) -> list[Path]:
 
 def _abandoned(path: Path, host: str, pid: int) -> bool:
     if host == _HOST:
-        return not _alive(pid)
+        return not is_alive(pid)
     try:
         return time.time() - path.stat().st_mtime > _STALE_ELSEWHERE_S
     except FileNotFoundError:
         return False
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 def _digest(stem: str) -> str:

@@ -343,25 +343,10 @@ class CapturedRead:
             cursor.execute(f"CALL postgres_execute({quote_literal(self._alias)}, {quote_literal(adopt)})")
 
     def _stream(self, cursor: duckdb.DuckDBPyConnection, query: str, rows: int) -> Iterator[pa.RecordBatch]:
-        import duckdb
-        import pyarrow as pa
-
-        from pz_postgres.local import faults
+        from pz_postgres.local import faults, stream
 
         with faults(self._names.subject):
-            reader = cursor.execute(query).to_arrow_reader(rows)
-            empty = True
-            while True:
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    break
-                except OSError as error:  # Arrow's name for whatever DuckDB raises while it streams
-                    raise duckdb.Error(str(error)) from error
-                empty = False
-                yield batch
-        if empty:
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+            yield from stream(cursor, query, rows)
 
     def _run(self, held: psycopg.Connection[Any], sql: str) -> None:
         import psycopg

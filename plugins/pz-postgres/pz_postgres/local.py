@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import ConnectorError, Setup
@@ -16,6 +16,7 @@ from pz_postgres.control import hint_for, without_quoted_values
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 _LOST = re.compile(
     r"server closed the connection|connection to server|terminating connection|could not (?:send|receive)|"
@@ -130,6 +131,30 @@ def bulk_error(error: Exception, subject: str) -> ConnectorError:
 def _own_words(text: str) -> str:
     message = clean_message(text)
     return re.sub(r"'[^']*'|\"[^\"]*\"", "", message)[:300] or "DuckDB failed"
+
+
+def stream(cursor: duckdb.DuckDBPyConnection, query: str, rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a query in batches of at most ``rows``; one without rows where there are none.
+
+    Raises:
+        duckdb.Error: whatever DuckDB met, while it streams too; see :func:`faults`.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    reader = cursor.execute(query).to_arrow_reader(rows)
+    empty = True
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            break
+        except OSError as error:  # Arrow's name for whatever DuckDB raises while it streams
+            raise duckdb.Error(str(error)) from error
+        empty = False
+        yield batch
+    if empty:
+        yield pa.RecordBatch.from_pylist([], schema=reader.schema)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pz_core.contract.connector import ConnectorError
+from pz_core.contract.names import two_part_name
 from pz_core.values import quote_path
 
 DEFAULT_SCHEMA = "public"
@@ -26,21 +27,15 @@ class TableName:
         Raises:
             ConnectorError: PZ0353 for a name of more than two parts, with an empty part, or with one that is too long.
         """
-        parts = entity.split(".")
-        if len(parts) > 2 or not all(parts):
-            raise ConnectorError(
-                f"{subject}: '{entity}' is not the name of a table; a name is table or schema.table",
-                code="PZ0353",
-                hint="use at most two dotted parts; another database is another connection",
-            )
-        for part in parts:
+        schema, table = two_part_name(entity, subject, DEFAULT_SCHEMA, "database")
+        for part in (schema, table):
             if len(part.encode("utf-8")) > _LONGEST or "\0" in part:
                 raise ConnectorError(
                     f"{subject}: '{part}' is no name for PostgreSQL, which takes at most {_LONGEST} bytes",
                     code="PZ0353",
                     hint="choose a shorter name",
                 )
-        return cls(parts[0], parts[1]) if len(parts) == 2 else cls(DEFAULT_SCHEMA, parts[0])
+        return cls(schema, table)
 
     @property
     def quoted(self) -> str:

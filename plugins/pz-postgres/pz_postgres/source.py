@@ -13,7 +13,7 @@ from pz_core.values import Column, quote_identifier, quote_literal
 from pz_postgres.catalog import PgTable, describe_query, describe_table
 from pz_postgres.control import connect, connected
 from pz_postgres.filters import bounds_of, pushed
-from pz_postgres.local import LOCAL, faults
+from pz_postgres.local import LOCAL, faults, stream
 from pz_postgres.names import TableName
 from pz_postgres.partitions import condition_of, partitions_of
 from pz_postgres.reading import Rule, rules_of, scan
@@ -88,35 +88,19 @@ class TableSource:
         Raises:
             ConnectorError: what the server met; transient where the connection was lost.
         """
-        import duckdb
-
         if spec.capture is not None:
             yield from self._captured(spec).batches(batch_rows)
             return
         subject = self._subject(spec)
         query = self._select(spec, self._own_alias, condition_of(partition, self._table(spec)))
         cursor = self._cursor(subject)
-        empty = True
         try:
             with faults(subject):
                 if partition.payload.get("snapshot"):
                     cursor.execute("BEGIN TRANSACTION")
                     adopt = f"SET TRANSACTION SNAPSHOT {quote_literal(str(partition.payload['snapshot']))}"
                     cursor.execute(f"CALL postgres_execute({quote_literal(self._own_alias)}, {quote_literal(adopt)})")
-                reader = cursor.execute(query).to_arrow_reader(batch_rows)
-                while True:
-                    try:
-                        batch = reader.read_next_batch()
-                    except StopIteration:
-                        break
-                    except OSError as error:  # Arrow's name for whatever DuckDB raises while it streams
-                        raise duckdb.Error(str(error)) from error
-                    empty = False
-                    yield batch
-            if empty:
-                import pyarrow as pa
-
-                yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+                yield from stream(cursor, query, batch_rows)
         finally:
             self._release(cursor)
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pz_core.values.processes import is_alive
 from pz_s3.settings import Settings
 
 _HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"
@@ -84,7 +85,7 @@ def abandoned(settings: Settings) -> Iterator[tuple[Path, tuple[Upload, ...]]]:
         return
     for path in entries:
         match = shape.fullmatch(path.name)
-        gone = match is not None and (match[1] == _GONE or not _alive(int(match[1])))
+        gone = match is not None and (match[1] == _GONE or not is_alive(int(match[1])))
         if gone and path.is_dir() and not path.is_symlink():
             yield path, tuple(_uploads(path))
 
@@ -111,13 +112,3 @@ def _base(settings: Settings) -> Path:
 
 def _stem(settings: Settings) -> str:
     return f"s3-{hashlib.sha256(settings.name.encode()).hexdigest()[:10]}"
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True

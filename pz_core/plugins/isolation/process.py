@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import queue
-import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from pz_core.errors import PzError
 from pz_core.plugins.isolation import codec, start
 from pz_core.plugins.isolation.environment import Environment, handed_on, lent_modules
 from pz_core.plugins.isolation.wire import PROTOCOL, Message, Wire, WireFault
+from pz_core.values.processes import told_end
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -291,7 +291,7 @@ class Child:
             self._process.kill()
             self._process.wait()
         with self._lock:
-            self._cause = ("\0" if broke is not None else "") + (self._killed_for or _ended(self._process.returncode))
+            self._cause = ("\0" if broke is not None else "") + (self._killed_for or told_end(self._process.returncode))
             waiting = tuple(self._pending.values())
         for pending in waiting:
             pending.frames.put(("dead", {}, bytearray()))
@@ -450,15 +450,6 @@ def _listen(owner: weakref.ref[Child], wire: Wire, hello: queue.SimpleQueue[_Fra
     if child is not None:
         child.died(broke)
     hello.put(("dead", {}, bytearray()))
-
-
-def _ended(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
 
 
 def _end(process: subprocess.Popen[bytes], wire: Wire, lifeline: int) -> None:
