@@ -7,7 +7,7 @@ here. What DuckDB's type cannot hold at all stops the read (PZ0812) before a row
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pz_core.contract.connector import ConnectorError
@@ -225,6 +225,16 @@ def _declared(name: str, word: str, kind: str, natural: Rule) -> str:
         quote_literal(f"declare '{name}' with the type that the table has, and convert it in the pipeline"),
     )
     return f"CASE WHEN {column} IS NULL THEN NULL WHEN {fits} THEN {value} ELSE {stop} END"
+
+
+def told_forms(forms: Iterable[tuple[str, str]]) -> str:
+    """For a run's results: in what form columns cross, said of those that are not binary.
+
+    Args:
+        forms: name and form of every column.
+    """
+    others = [f"{name} as {form.removeprefix('as ')}" for name, form in forms if form != "binary"]
+    return f"binary, but {', '.join(others)}" if others else "binary"
 
 
 def rules_of(

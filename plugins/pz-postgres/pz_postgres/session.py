@@ -17,6 +17,7 @@ from pz_postgres.catalog import PgTable
 from pz_postgres.control import connect, connected, statement_error
 from pz_postgres.local import LOCAL, faults
 from pz_postgres.names import TableName
+from pz_postgres.reading import told_forms
 from pz_postgres.settings import Settings, extension_file
 from pz_postgres.staging import (
     ORDER,
@@ -314,8 +315,7 @@ class TableSession:
     def _choices(self) -> dict[str, str]:
         if self._carried is None:
             return {}
-        others = [f"{c.name} as {c.how}" for c in self._carried if c.how != "binary"]
-        made = {"columns": f"binary, but {', '.join(others)}" if others else "binary"}
+        made = {"columns": told_forms((c.name, c.how) for c in self._carried)}
         return {**made, "way": "straight into the table" if self._straight else "beside the table first"}
 
     # --- the server --------------------------------------------------------------------------------------------------

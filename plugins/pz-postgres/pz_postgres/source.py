@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadHints, ReadShape, ReadSpec
+from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec
 from pz_core.values import Column, quote_identifier, quote_literal
 from pz_postgres.catalog import PgTable, describe_query, describe_table
 from pz_postgres.control import connect, connected
@@ -16,7 +16,7 @@ from pz_postgres.filters import bounds_of, pushed
 from pz_postgres.local import LOCAL, faults, stream
 from pz_postgres.names import TableName
 from pz_postgres.partitions import condition_of, partitions_of
-from pz_postgres.reading import Rule, rules_of, scan
+from pz_postgres.reading import Rule, rules_of, scan, told_forms
 from pz_postgres.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pz_postgres.capture import CapturedRead
+
+
+#: For the plan, which cannot know the types.
+_RULE = "each column in binary form where that is exact for its type, else as text or in another exact form"
 
 
 class TableSource:
@@ -53,7 +57,7 @@ class TableSource:
         """That DuckDB's extension reads; a read in partitions has none, since each asks for its own rows."""
         if _parts(spec) > 1:
             return None
-        return NativeScan("SELECT NULL", "the postgres extension, exact types in binary form and others as text")
+        return NativeScan("SELECT NULL", "the postgres extension", rule=_RULE)
 
     def resolve_scan(self, spec: ReadSpec) -> NativeScan | None:
         """The scan of what is there now.
@@ -65,7 +69,12 @@ class TableSource:
             return None
         planned = self.native_scan(spec)
         assert planned is not None
-        return replace(planned, query=self._select(spec, self._alias), setup=self._settings.setup(self._alias))
+        return replace(
+            planned,
+            query=self._select(spec, self._alias),
+            setup=self._settings.setup(self._alias),
+            choice=told_forms((r.name, r.how) for r in self._kept_rules(spec)),
+        )
 
     def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
         """One, or as many as ``partitions`` says, cut by ``partition_column``; all see one moment.
@@ -169,17 +178,25 @@ class TableSource:
         table = self._table(spec)
         return rules_of(table.columns, table.version, spec.columns, self._subject(spec))
 
+    def _kept_rules(self, spec: ReadSpec) -> tuple[Rule, ...]:
+        """Those of the columns that hints ask for."""
+        rules = self._rules(spec)
+        if spec.hints.columns is None or not self._hinted(spec):
+            return rules
+        wanted = set(spec.hints.columns)
+        return tuple(r for r in rules if r.name in wanted) or rules[:1]
+
+    def _hinted(self, spec: ReadSpec) -> bool:
+        """Whether hints are taken: a query is sent as it stands, and a contract names the columns by itself."""
+        return query_of(spec) is None and spec.columns is None
+
     def _relation(self, spec: ReadSpec) -> str:
         query = query_of(spec)
         return f"({query}\n)" if query is not None else TableName.of(spec.entity, self._subject(spec)).quoted
 
     def _select(self, spec: ReadSpec, alias: str, condition: str | None = None) -> str:
-        rules, table = self._rules(spec), self._table(spec)
-        hints = spec.hints if query_of(spec) is None and spec.columns is None else ReadHints()
-        if hints.columns is not None:
-            wanted = set(hints.columns)
-            rules = tuple(r for r in rules if r.name in wanted) or rules[:1]
-        conditions = [*pushed(hints.predicate, table.columns)]
+        rules, table = self._kept_rules(spec), self._table(spec)
+        conditions = [*pushed(spec.hints.predicate if self._hinted(spec) else None, table.columns)]
         if query_of(spec) is None:
             conditions += [c for c in (bounds_of(spec.bounds, table.columns),) if c is not None]
         conditions += [condition] if condition else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from pz_postgres.filters import bounds_of, pushed
 from pz_core.contract.connector import ConnectorError, CursorBounds, ReadSpec, WriteSpec
 from pz_core.errors import PzError
 from pz_core.testkit.bench import Bench
+from pz_core.testkit.project import ProjectTester
 from pz_core.values import Column
 
 TIERS = pytest.mark.parametrize("tier", ["universal"])
@@ -265,3 +268,24 @@ def test_bounds_are_sent_where_the_types_compare_exactly() -> None:
     assert bounds_of(CursorBounds("id", "bigint", upper="7"), COLUMNS) == '("id" <= 7 OR "id" IS NULL)'
     assert bounds_of(CursorBounds("s", "bigint", "7"), COLUMNS) is None
     assert bounds_of(CursorBounds("id", "bigint", "7", with_nulls=True), COLUMNS) == '("id" > 7) OR "id" IS NULL'
+
+
+def test_how_each_column_is_read_is_a_rule_in_the_plan_and_a_choice_in_the_results(tmp_path: Path, pg18: Any) -> None:
+    pg18.run("CREATE TABLE bill (id int, amount numeric(10,2), note text)")
+    pg18.run("INSERT INTO bill VALUES (1, 2.50, 'x')")
+    project = ProjectTester(tmp_path)
+    project.write(
+        {
+            "connections.yml": {
+                "pg": {"connector": "postgres", **pg18.options()},
+                "lake": {"connector": "localfiles", "root": "out"},
+            },
+            "pipelines/bill.sql": "INSERT INTO {{ sink('lake', 'bill', strategy: 'replace') }}\n"
+            "SELECT id, amount FROM {{ source('pg', 'bill') }}",
+        }
+    )
+    planned = next(n for n in json.loads(project.run("plan", "--json").out)["nodes"] if n["kind"] == "SourceLoad")
+    assert "binary" in planned["decidedAtRun"]["access"] and "text" in planned["decidedAtRun"]["access"]
+    assert project.run("run").code == 0
+    (landed,) = (n for n in project.results()["nodes"] if n["kind"] == "SourceLoad")
+    assert landed["choices"]["access"] == "binary, but amount as text"
