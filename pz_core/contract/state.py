@@ -23,13 +23,6 @@ class StateEntry:
     project: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StateScope:
-    """A named section of the store: ``watermarks``, ``sync-state``, ``schemas``."""
-
-    name: str
-
-
 class StateBackend(Protocol):
     """Where a project remembers what it has read. The class is what a registration's target names.
 

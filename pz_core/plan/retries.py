@@ -31,11 +31,6 @@ def retry_policy(project: Project, node: SourceNode | SinkNode) -> RetryPolicy:
     return policy
 
 
-def declares_retry(project: Project, node: SourceNode | SinkNode) -> bool:
-    """Whether any level above the defaults says something about retries of this node."""
-    return node.retry is not None or project.connections[node.connection].retry is not None
-
-
 def _first(levels: tuple[RetryConfig | None, ...], field: str, default: int) -> int:
     for level in levels:
         value = getattr(level, field, None)

@@ -91,7 +91,8 @@ def execute(
     token = cancel or CancelToken()
     with StopSignals(token) if handle_signals else nullcontext():
         run = _Run(plan, effective, registry, run_id, started_at, fail_fast, observers, token)
-        run.full_refresh, run.advances, run.taken_over = full_refresh, advance, taken_over
+        run.full_refresh, run.advances = full_refresh, advance
+        run.taken_over = taken_over or TakenOver("")
         try:
             run.remember()
             try:
@@ -138,7 +139,7 @@ class _Run:
         self.began = monotonic_ms()
         self.made = False
         self.full_refresh, self.advances = False, True
-        self.taken_over: TakenOver | None = None
+        self.taken_over = TakenOver("")
         self.memory: RunMemory | None = None
         self.token_file = TokenFile(self.directory)
         self.recorder: RunRecorder | None = None
@@ -153,7 +154,7 @@ class _Run:
         Raises:
             PzError: PZ0125, PZ0518, PZ0519, or a fault of the machine.
         """
-        carried = () if self.taken_over is None else self.taken_over.carried
+        carried = self.taken_over.carried
         tasks = (node.task for node in self.plan.nodes if node.id in self.effective)
         feeds = any(isinstance(task, LandTask) and task.feed for task in tasks)
         self.memory = RunMemory.open(
@@ -183,12 +184,12 @@ class _Run:
             self.results.remark(fullRefresh=True)
         if not self.advances:
             self.results.remark(advances=False)
-        if self.taken_over is not None and self.taken_over.run_id:
+        if self.taken_over.run_id:
             self.results.remark(retryOf=self.taken_over.run_id)
-        carried = () if self.taken_over is None else (result.id for result in self.taken_over.carried)
         if self.recorder is not None:
             self.results.remark(store=self.recorder.store.identity())
-        used = connections_of(self.graph, {*self.effective, *carried}, self.registry)
+        carried = (result.id for result in self.taken_over.carried)
+        used = connections_of(self.graph, self.effective.union(carried), self.registry)
         if used:
             self.results.remark(connections=used)
         given = vars_hash(self.project)
@@ -196,7 +197,7 @@ class _Run:
             self.results.remark(varsHash=given)
         if self.project.outside_vars:
             self.results.remark(givenVars=sorted(self.project.outside_vars))
-        for result in () if self.taken_over is None else self.taken_over.carried:
+        for result in self.taken_over.carried:
             if result.feed is not None:
                 self.token_file.keep(result.id, result.feed)
         self.results.start()
@@ -220,7 +221,7 @@ class _Run:
                 at=now_stamp(), run_id=self.run_id, project_name=self.project.name, node_count=len(self.effective)
             )
         )
-        carried = () if self.taken_over is None else self.taken_over.carried
+        carried = self.taken_over.carried
         for result in carried:
             self._ended(result)
         outcome, fatal = Outcome(), False
@@ -273,7 +274,7 @@ class _Run:
             engine,
             run_id=self.run_id,
             started_at=self.started_at,
-            carries_on=None if self.taken_over is None else self.taken_over.run_id,
+            carries_on=self.taken_over.run_id or None,
             full_refresh=self.full_refresh,
         )
         ledgers.open(_nothing_stored if memory is None else memory.watermarks.of, self.token)
@@ -286,7 +287,7 @@ class _Run:
                 started_at=self.started_at,
                 ledgers=ledgers,
             )
-        earlier = self.taken_over or TakenOver("")
+        earlier = self.taken_over
         runner = NodeRunner(
             self.plan,
             engine,
