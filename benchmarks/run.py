@@ -11,47 +11,15 @@ import json
 import os
 import platform
 import shutil
-import statistics
 import subprocess
-import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import lock_check
+from whole import PYTHON, PZ, ROWS, Reading, result, timed, write
 
 HERE = Path(__file__).resolve().parent
-PYTHON = sys.executable
-PZ = str(Path(sys.executable).with_name("pz"))
-
-ROWS = """
-select i::bigint as id, ((i * 7919) % 100000)::int as n, 'name-' || (i % 5000) as label,
-       round(i * 1.37 / 3, 6)::double as amount, timestamp '2026-01-01' + to_seconds(i) as ts
-from range({rows}) r(i)
-"""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One process: seconds of wall time and the peak of its resident memory in MiB."""
-
-    wall: float
-    mib: float
-
-
-def timed(command: list[str], cwd: Path) -> Reading:
-    """Run a command to its end and read its wall time and peak memory from the kernel."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} exited {process.returncode}\n{errors.decode(errors='replace')}")
-    return Reading(wall, usage.ru_maxrss / 1024)
 
 
 def in_duckdb(*statements: str) -> list[list[object]]:
@@ -70,13 +38,6 @@ def in_duckdb(*statements: str) -> list[list[object]]:
         [PYTHON, "-c", program], input=json.dumps(statements), capture_output=True, text=True, check=True
     )
     return json.loads(done.stdout)
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
 
 
 CONNECTIONS = """
@@ -137,22 +98,6 @@ PAIRS = (
         ("select count(*), sum(id) from a.rows", "select count(*), sum(id) from b.rows"),
     ),
 )
-
-
-def median(readings: list[Reading], what: str) -> float:
-    return statistics.median(getattr(r, what) for r in readings)
-
-
-def result(ours: list[Reading], theirs: list[Reading]) -> dict[str, float]:
-    made = {
-        "pz_wall_s": median(ours, "wall"),
-        "raw_wall_s": median(theirs, "wall"),
-        "pz_peak_mib": median(ours, "mib"),
-        "raw_peak_mib": median(theirs, "mib"),
-    }
-    made["wall_ratio"] = made["pz_wall_s"] / made["raw_wall_s"]
-    made["peak_ratio"] = made["pz_peak_mib"] / made["raw_peak_mib"]
-    return {k: round(v, 3) for k, v in made.items()}
 
 
 def prove_equal(root: Path, pair: Pair) -> None:

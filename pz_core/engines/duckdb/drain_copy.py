@@ -6,12 +6,12 @@ Sources: engine.md 3.3 (who makes folders, who renames), DESIGN "It survives" (o
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from pathlib import Path
 
 from pz_core.contract.connector import ConnectorError, DeliveringSink, NativeCopy, WriteSpec
 from pz_core.contract.engine import DrainResult
+from pz_core.engines.duckdb.durable import flushing, make_durable, sync_folder
 from pz_core.engines.duckdb.landing import connector_faults
 from pz_core.engines.duckdb.loading import Batch
 from pz_core.engines.duckdb.session import Work
@@ -44,7 +44,8 @@ def copy_out(
     options = f" ({copy.options})" if copy.options.strip() else ""
     try:
         sql = f"COPY (SELECT {copy.projection} FROM {batch.name}) TO {quote_literal(copy.path)}{options}"
-        written = work.count(sql)
+        with flushing(Path(copy.path)) if local else contextlib.nullcontext():
+            written = work.count(sql)
         batch.refuse_other_count(written=written)
         work.control.raise_if_cancelled()
         if deliverer is not None:
@@ -53,7 +54,7 @@ def copy_out(
             return DrainResult(written, written, "native")
         with _local_files(batch):
             if local:
-                _make_durable(Path(copy.path))
+                make_durable(Path(copy.path))
     except BaseException:
         work.shield()
         if local:
@@ -64,7 +65,7 @@ def copy_out(
         for move in copy.moves:
             Path(move.source).replace(move.target)
         for folder in {Path(move.target).parent for move in copy.moves}:
-            _sync_folder(folder)
+            sync_folder(folder)
         for name in copy.removes:
             Path(name).unlink(missing_ok=True)
     return DrainResult(written, written, "native")
@@ -96,27 +97,6 @@ def _local_files(batch: Batch):  # type: ignore[no-untyped-def]
             hint="check that the folder can be written and that no folder stands where the file should be",
             cause=error,
         ) from error
-
-
-def _make_durable(path: Path) -> None:
-    """Bring what was written to the disk, since a rename may get there before the content does."""
-    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
-    for file in files:
-        handle = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return  # a folder cannot be opened there, and its entries are durable without
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _remove(path: Path) -> None:

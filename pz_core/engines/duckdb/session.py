@@ -10,12 +10,14 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from pz_core.contract.connector import ConnectorError, Setup
 from pz_core.contract.engine import Cancelled, Control, EngineSettings
+from pz_core.engines.duckdb.durable import flushing
 from pz_core.engines.duckdb.errors import is_transient, next_step
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
@@ -208,6 +210,9 @@ class Session:
         self._closed = False
         self._setups: dict[str, _Once] = {}
         self._catalogs: dict[str, threading.Lock] = {}
+        self._ends = contextlib.ExitStack()
+        # A commit waits until the disk has all of it, so most of it should be there by then.
+        self._ends.enter_context(flushing(Path(settings.staging_path)))
 
     def _prepare(self, path: str) -> None:
         run = self._main.execute
@@ -308,6 +313,7 @@ class Session:
                 cursor.interrupt()
                 cursor.close()
         self._main.close()
+        self._ends.close()
 
 
 def _setup_error(error: duckdb.Error, setup: Setup, subject: str, node: str) -> ConnectorError:
