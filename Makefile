@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
+PEERS ?= .venv-peers
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -18,9 +19,9 @@ help:
 	@echo 'make lint    ruff, mypy --strict, import-linter'
 	@echo 'make cases   the black-box cases alone'
 	@echo 'make deep    property tests with large counts'
-	@echo 'make bench   pz against DuckDB by itself; results in benchmarks/results'
+	@echo 'make bench   pz against DuckDB by itself, dlt and ingestr; results in benchmarks/results'
 	@echo 'make docs    write the reference pages that are made from the code'
-	@echo 'make lock    renew requirements/dev.txt, and pz.lock.json of the projects under examples/'
+	@echo 'make lock    renew requirements/*.txt, and pz.lock.json of the projects under examples/'
 
 # The stamp holds until a requirement or a package's metadata changes.
 $(VENV)/.stamp: requirements/dev.txt requirements/demo.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
@@ -63,15 +64,23 @@ cases: compiled
 deep: compiled
 	@PZ_DEEP=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'deep'
 
-bench: compiled
+# The other tools have requirements of their own, so they get an environment of their own.
+$(PEERS)/.stamp: requirements/peers.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install -q --require-hashes -r requirements/peers.txt
+	@touch $@
+
+bench: compiled $(PEERS)/.stamp
 	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python benchmarks/places.py --peers $(PEERS)
 
 docs: setup
 	@$(BIN)/python docs/build.py
 
 lock: setup
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes requirements/dev.in -o requirements/dev.txt
+	@$(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes requirements/peers.in -o requirements/peers.txt
 	@for project in examples/*/; do UV_CONSTRAINT=requirements/dev.txt $(BIN)/pz deps lock --project $$project $(foreach p,$(filter-out .,$(PACKAGES)),--local $(p)) || exit 1; done
 
 clean:
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/*/.pz examples/*/out examples/*/data
+	@rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis examples/*/.pz examples/*/out examples/*/data

@@ -53,11 +53,14 @@ class PgTable:
         columns: in order.
         plain: whether rows can be copied straight into it, with every row that is sent stored or refused.
         version: of the server, such as 160002.
+        shareable: whether DuckDB's extension may read it over several connections at once: an ordinary table, whose
+            name means nothing else where case does not count, on a server where all of them can see one moment.
     """
 
     columns: tuple[PgColumn, ...]
     plain: bool
     version: int
+    shareable: bool = False
 
 
 _TABLE = """
@@ -65,7 +68,14 @@ SELECT a.attname::text, a.atttypid::int8, a.atttypmod, coalesce(l.collisdetermin
        a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '',
        c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (
          SELECT FROM pg_catalog.pg_trigger t
-         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3)
+         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3),
+       c.relkind = 'r' AND NOT c.relhassubclass
+       AND c.relam IN (SELECT oid FROM pg_catalog.pg_am WHERE amname = 'heap')
+       AND NOT pg_catalog.pg_is_in_recovery()
+       AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE 'rds%%')
+       AND NOT EXISTS (
+         SELECT FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace m ON m.oid = o.relnamespace
+         WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname))
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -101,7 +111,7 @@ def describe_table(connection: psycopg.Connection[Any], name: TableName, subject
         _column(r[0], types[int(r[1]), int(r[2])], deterministic=r[3], needed=r[4], generated=r[5]) for r in rows
     )
     _refuse_twins([c.name for c in columns], subject)
-    return PgTable(columns, all(r[6] for r in rows), connection.info.server_version)
+    return PgTable(columns, bool(rows[0][6]), connection.info.server_version, shareable=bool(rows[0][7]))
 
 
 def describe_query(connection: psycopg.Connection[Any], query: str, subject: str) -> PgTable:

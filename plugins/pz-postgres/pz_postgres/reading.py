@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.files.words import TextRules, declared_test
-from pz_core.contract.refusals import refusal
+from pz_core.contract.refusals import refusal, trip
 from pz_core.values import duckdb_type, quote_identifier, quote_literal
 from pz_postgres.catalog import PgColumn
 
@@ -38,6 +38,7 @@ BINARY: Mapping[str, str] = {
 #: Types that an array of is decoded exactly, too, while it has one dimension.
 ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "uuid", "date", "time"})
 INSTANTS = frozenset({"timestamp", "timestamptz"})
+_INSTANT_TYPES = frozenset(BINARY[base] for base in INSTANTS)
 JSON = frozenset({"json", "jsonb"})
 #: Beyond this instant a timestamp of PostgreSQL is none of DuckDB's, and its extension would wrap it.
 _LATEST = "294247-01-10 04:00:54.775806"
@@ -289,3 +290,33 @@ def scan(rules: Sequence[Rule], relation: str, conditions: Sequence[str], alias:
     told = ", ".join(quote_literal(text) for _, text in guards)
     hint = quote_literal("declare the column in columns: as varchar to read its text, or leave such rows out")
     return f"{made} WHERE CASE WHEN bad IS NULL THEN true ELSE {refusal('PZ0812', f'[{told}][bad]', hint)} END"
+
+
+def shared_scan(rules: Sequence[Rule], table: str) -> str | None:
+    """The SELECT over the attached table itself, which the extension reads over several connections at once.
+
+    It takes columns as they are. An instant that DuckDB cannot hold arrives wrapped, before all that PostgreSQL has, or
+    as an infinity; so either stops this scan (:func:`~pz_core.contract.refusals.trip`), and :func:`scan` has to tell
+    them from the ones that are meant.
+
+    Args:
+        rules: of the columns to read.
+        table: quoted name of the table in the attached database.
+
+    Returns:
+        ``None`` if a column needs more.
+    """
+    tests = []
+    for r in rules:
+        own = quote_identifier(r.name)
+        if (r.server, r.landed) != (own, "{}"):
+            return None
+        if r.type in _INSTANT_TYPES:
+            earliest = f"{r.type} '4714-11-24 (BC) 00:00:00{'+00' if r.type.endswith('ZONE') else ''}'"
+            tests.append(f"({own} IS NULL OR (isfinite({own}) AND {own} >= {earliest}))")
+        elif r.wrong is not None:
+            return None
+    made = f"SELECT {', '.join(quote_identifier(r.name) for r in rules)} FROM {table}"
+    if not tests:
+        return made
+    return f"{made} WHERE CASE WHEN {' AND '.join(tests)} THEN true ELSE {trip()} END"

@@ -6,7 +6,6 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from pz_postgres.control import connect, connected, statement_error
 from pz_postgres.local import LOCAL, faults
 from pz_postgres.names import TableName
 from pz_postgres.reading import told_forms
+from pz_postgres.sending import Sending
 from pz_postgres.settings import Settings, extension_file
 from pz_postgres.staging import (
     ORDER,
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
-#: Bytes before the first row of PostgreSQL's binary form, and after the last.
-_HEADER, _TRAILER = 19, b"\xff\xff"
-_PIECE = 1 << 20
 _COUNTED = ("INSERT", "UPDATE", "MERGE")
 #: A server that loses its client during a long statement should notice; older ones have no such setting.
 _NOTICE_LOSS = (
@@ -50,15 +47,6 @@ _IDENTITY = "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text"
 _OUTCOME = "SELECT pg_catalog.pg_xact_status(%s::pg_catalog.text::pg_catalog.xid8)"
 #: A session that is begun for the ledger alone has this one column.
 _NO_COLUMN = "pz_none"
-
-
-@dataclass(slots=True)
-class _Copy:
-    """A COPY that is under way."""
-
-    context: Any
-    writer: Any
-    begun: bool = False
 
 
 class TableSession:
@@ -86,7 +74,7 @@ class TableSession:
         self._rows = self._batches = self._touched = 0
         self._laid = self._locked = self._proven = self._straight = False
         self._encoded: dict[str, str] = {}
-        self._copy: _Copy | None = None
+        self._sending: Sending | None = None
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._carried: tuple[Carried, ...] | None = None
         if not (batch and batch[0].name == _NO_COLUMN):
@@ -132,7 +120,7 @@ class TableSession:
         return program[mentions[0] + 1 :]
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Send one batch; it is encoded before the call returns."""
+        """Encode one batch, and have it sent; the server may take it while the next one is encoded."""
         import pyarrow as pa
 
         self._lay()
@@ -140,7 +128,7 @@ class TableSession:
         assert carried is not None
         duck = self._duck()
         duck.register("pz_batch", pa.Table.from_batches([batch]))
-        path = Path(self._folder.name) / "batch"
+        path = Path(self._folder.name) / f"batch{self._batches}"
         try:
             with faults(self._subject):
                 self._refuse_unfit(duck, carried)
@@ -198,10 +186,9 @@ class TableSession:
 
     def abort(self) -> None:
         """Roll back."""
-        copy, self._copy = self._copy, None
-        if copy is not None:
-            with contextlib.suppress(Exception):
-                copy.context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.abandon()
         if self._held is not None:
             with contextlib.suppress(Exception):
                 self._held.execute("ROLLBACK")
@@ -254,41 +241,20 @@ class TableSession:
                 )
 
     def _send(self, path: Path) -> None:
-        import psycopg
-
-        try:
-            if self._copy is None:
-                names = [quote_identifier(c.name) for c in self._carried or ()]
-                target = self.target if self._straight else f"pg_temp.{RAW}"
-                fields = ", ".join(names if self._straight else [*names, self.order])
-                context = (
-                    self._connection().cursor().copy(f"COPY {target} ({fields}) FROM STDIN (FORMAT BINARY)".encode())
-                )
-                self._copy = _Copy(context, context.__enter__())
-            left = path.stat().st_size - len(_TRAILER)
-            with path.open("rb") as stream:
-                if self._copy.begun:
-                    stream.seek(_HEADER)
-                    left -= _HEADER
-                self._copy.begun = True
-                while left > 0 and (piece := stream.read(min(_PIECE, left))):
-                    self._copy.writer.write(piece)
-                    left -= len(piece)
-        except (psycopg.Error, OSError) as error:
-            self._copy = None
-            raise statement_error(error, self._subject) from error
+        if self._sending is None:
+            names = [quote_identifier(c.name) for c in self._carried or ()]
+            target = self.target if self._straight else f"pg_temp.{RAW}"
+            fields = ", ".join(names if self._straight else [*names, self.order])
+            statement = f"COPY {target} ({fields}) FROM STDIN (FORMAT BINARY)"
+            self._sending = Sending(self._connection(), statement, self._subject)
+        self._sending.add(path)
 
     def _finish_copy(self) -> None:
-        import psycopg
-
-        copy, self._copy = self._copy, None
-        if copy is None:
+        sending = self._sending
+        if sending is None:
             return
-        try:
-            copy.writer.write(_TRAILER)
-            copy.context.__exit__(None, None, None)
-        except psycopg.Error as error:
-            raise statement_error(error, self._subject) from error
+        sending.finish()
+        self._sending = None
         if self._straight:
             self._touched += self._rows
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec
-from pz_core.values import Column, quote_identifier, quote_literal
+from pz_core.values import Column, quote_identifier, quote_literal, quote_path
 from pz_postgres.catalog import PgTable, describe_query, describe_table
 from pz_postgres.control import connect, connected
 from pz_postgres.filters import bounds_of, pushed
 from pz_postgres.local import LOCAL, faults, stream
 from pz_postgres.names import TableName
 from pz_postgres.partitions import condition_of, partitions_of
-from pz_postgres.reading import Rule, rules_of, scan, told_forms
+from pz_postgres.reading import Rule, rules_of, scan, shared_scan, told_forms
 from pz_postgres.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,14 +67,32 @@ class TableSource:
         """
         if _parts(spec) > 1:
             return None
+        shared = self._shared(spec)
+        if shared is None:
+            return self.settle_scan(spec)
+        return self._scan(spec, shared, "binary, over several connections at once", guarded=True)
+
+    def settle_scan(self, spec: ReadSpec) -> NativeScan:
+        """The scan that tells every value that DuckDB cannot hold, over one connection.
+
+        Raises:
+            ConnectorError: PZ0353 for a declared column that is not there, or why it cannot be read.
+        """
+        forms = told_forms((r.name, r.how) for r in self._kept_rules(spec))
+        return self._scan(spec, self._select(spec, self._alias), forms, guarded=False)
+
+    def _scan(self, spec: ReadSpec, query: str, choice: str, *, guarded: bool) -> NativeScan:
         planned = self.native_scan(spec)
         assert planned is not None
-        return replace(
-            planned,
-            query=self._select(spec, self._alias),
-            setup=self._settings.setup(self._alias),
-            choice=told_forms((r.name, r.how) for r in self._kept_rules(spec)),
-        )
+        setup = self._settings.setup(self._alias)
+        return replace(planned, query=query, setup=setup, choice=choice, guarded=guarded)
+
+    def _shared(self, spec: ReadSpec) -> str | None:
+        """The scan of a whole plain table; the server is asked for less only over one connection."""
+        if query_of(spec) is not None or not self._table(spec).shareable or self._conditions(spec):
+            return None
+        name = TableName.of(spec.entity, self._subject(spec))
+        return shared_scan(self._kept_rules(spec), quote_path(self._alias, name.schema, name.table))
 
     def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
         """One, or as many as ``partitions`` says, cut by ``partition_column``; all see one moment.
@@ -195,14 +213,18 @@ class TableSource:
         return f"({query}\n)" if query is not None else TableName.of(spec.entity, self._subject(spec)).quoted
 
     def _select(self, spec: ReadSpec, alias: str, condition: str | None = None) -> str:
-        rules, table = self._kept_rules(spec), self._table(spec)
-        conditions = [*pushed(spec.hints.predicate if self._hinted(spec) else None, table.columns)]
-        if query_of(spec) is None:
-            conditions += [c for c in (bounds_of(spec.bounds, table.columns),) if c is not None]
-        conditions += [condition] if condition else []
+        rules = self._kept_rules(spec)
+        conditions = [*self._conditions(spec), *([condition] if condition else [])]
         if not rules:
             raise ConnectorError(f"{self._subject(spec)}: it has no columns", hint="read another table")
         return scan(rules, self._relation(spec), conditions, alias)
+
+    def _conditions(self, spec: ReadSpec) -> list[str]:
+        """What the server leaves out."""
+        columns = self._table(spec).columns
+        made = [*pushed(spec.hints.predicate if self._hinted(spec) else None, columns)]
+        bounds = None if query_of(spec) is not None else bounds_of(spec.bounds, columns)
+        return made if bounds is None else [*made, bounds]
 
     # --- a DuckDB of our own ---------------------------------------------------------------------------------------
 

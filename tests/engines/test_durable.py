@@ -1,0 +1,72 @@
+"""Flushing while files are written: a head start that never gets in the way."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from pz_core.engines.duckdb import durable
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Paths of files that were flushed, by whichever thread, in order."""
+    seen: list[Path] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        seen.append(Path(f"/proc/self/fd/{handle}").readlink())
+        real(handle)
+
+    monkeypatch.setattr(durable, "_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(os, "fsync", fsync)
+    return seen
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc what a handle is")
+
+
+@needs_proc
+def test_a_file_is_flushed_while_it_is_being_written(flushed: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "rows"
+    with durable.flushing(file):
+        file.write_bytes(b"x")
+        waiting = threading.Event()
+        for _ in range(200):
+            if flushed:
+                break
+            waiting.wait(0.01)
+    assert set(flushed) == {file}
+
+
+def test_a_file_that_is_not_there_yet_or_no_more_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    def missing(path: Path) -> None:
+        asked.set()
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(durable, "_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(durable, "make_durable", missing)
+    with durable.flushing(tmp_path / "rows"):
+        assert asked.wait(5)
+
+
+def test_nothing_flushes_after_the_end_even_if_the_writing_failed(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(ValueError, match="no room"), durable.flushing(tmp_path):
+        raise ValueError("no room")
+    assert set(threading.enumerate()) <= before
+
+
+@needs_proc
+def test_every_file_of_a_folder_is_made_durable(flushed: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "year=2026").mkdir()
+    files = {tmp_path / "year=2026" / "a.parquet", tmp_path / "b.parquet"}
+    for file in files:
+        file.write_bytes(b"x")
+    durable.make_durable(tmp_path)
+    assert set(flushed) == files
