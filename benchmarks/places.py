@@ -1,6 +1,6 @@
 """Time pz against DuckDB and against other tools where a Postgres server and an S3 store take part.
 
-Usage: places.py [--rows N ...] [--runs N] [--only NAME ...] [--peers FOLDER]
+Usage: places.py [--rows N ...] [--runs N] [--only NAME ...] [--peers FOLDER] [--patience SECONDS]
 
 The servers are those of the tests, from packages that pip installs. ``--peers`` names a virtual environment with what
 ``requirements/peers.txt`` lists; without it only DuckDB is compared.
@@ -249,7 +249,7 @@ def peer_commands(job: Job, site: Site, peers: Path, root: Path) -> dict[str, li
     return made
 
 
-def bench(job: Job, site: Site, runs: int, peers: Path | None) -> dict[str, object]:
+def bench(job: Job, site: Site, runs: int, peers: Path | None, patience: float) -> dict[str, object]:
     """Everybody in turn, so often; each from the same state."""
     root = Path(tempfile.mkdtemp(prefix="pz-bench-"))
     try:
@@ -283,7 +283,9 @@ def bench(job: Job, site: Site, runs: int, peers: Path | None) -> dict[str, obje
                 _prepare(job, site)
                 shutil.rmtree(root / ".dlt", ignore_errors=True)
                 try:
-                    readings[name].append(timed(commands[name], root, {**os.environ, **_QUIET, "HOME": str(root)}))
+                    readings[name].append(
+                        timed(commands[name], root, {**os.environ, **_QUIET, "HOME": str(root)}, patience)
+                    )
                 except Failed as error:
                     failed[name] = str(error)
         made: dict[str, object] = dict(result(readings["pz"], readings["raw"]))
@@ -351,6 +353,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--peers", type=Path)
+    parser.add_argument("--patience", type=float, default=180, help="seconds after which another tool is stopped")
     args = parser.parse_args()
     report: dict[str, object] = {
         "python": platform.python_version(),
@@ -366,7 +369,7 @@ def main() -> int:
             for job in JOBS:
                 if args.only and job.name not in args.only:
                     continue
-                jobs[f"{job.name}_{rows}"] = made = bench(job, site, args.runs, args.peers)
+                jobs[f"{job.name}_{rows}"] = made = bench(job, site, args.runs, args.peers, args.patience)
                 print(f"{job.name}_{rows:<12} {made}", flush=True)
     report["jobs"] = jobs
     if not args.only:

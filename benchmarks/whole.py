@@ -6,6 +6,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,21 +35,33 @@ class Reading:
     mib: float
 
 
-def timed(command: list[str], cwd: Path, env: Mapping[str, str] | None = None) -> Reading:
+def timed(
+    command: list[str], cwd: Path, env: Mapping[str, str] | None = None, patience: float | None = None
+) -> Reading:
     """Run a command to its end and read its times and peak memory from the kernel.
 
+    Args:
+        command, cwd, env: of the process.
+        patience: seconds after which it is stopped.
+
     Raises:
-        Failed: if it exits with anything but 0.
+        Failed: if it exits with anything but 0, or was stopped.
     """
     start = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=None if env is None else dict(env)
     )
     assert process.stderr is not None
+    stop = threading.Timer(patience or 1e6, process.kill)
+    stop.daemon = True
+    stop.start()
     errors = process.stderr.read()
+    stop.cancel()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
+    if patience is not None and wall >= patience:
+        raise Failed(f"stopped after {patience:.0f} s")
     if process.returncode != 0:
         raise Failed(
             f"{' '.join(command)[:300]} exited {process.returncode}\n{errors.decode(errors='replace')[-2000:]}"

@@ -54,7 +54,8 @@ class PgTable:
         plain: whether rows can be copied straight into it, with every row that is sent stored or refused.
         version: of the server, such as 160002.
         shareable: whether DuckDB's extension may read it over several connections at once: an ordinary table, whose
-            name means nothing else where case does not count, on a server where all of them can see one moment.
+            name means nothing else where case does not count, on a server that lets all of them in and shows them one
+            moment.
     """
 
     columns: tuple[PgColumn, ...]
@@ -73,6 +74,9 @@ SELECT a.attname::text, a.atttypid::int8, a.atttypmod, coalesce(l.collisdetermin
        AND c.relam IN (SELECT oid FROM pg_catalog.pg_am WHERE amname = 'heap')
        AND NOT pg_catalog.pg_is_in_recovery()
        AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE 'rds%%')
+       AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = session_user AND rolconnlimit >= 0)
+       AND NOT EXISTS (
+         SELECT FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() AND datconnlimit >= 0)
        AND NOT EXISTS (
          SELECT FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace m ON m.oid = o.relnamespace
          WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname))

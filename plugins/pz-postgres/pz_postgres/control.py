@@ -25,7 +25,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, bool], ...] = (
     (re.compile(r"no pg_hba\.conf entry", re.I),
      "the server does not let this user in from here in this way: check pg_hba.conf, or ssl_mode:", False),
     (re.compile(r"certificate|SSL|TLS|root\.crt", re.I),
-     "check ssl_mode: and ssl_root_cert: of the connection against what the server offers", False),
+     "TLS: check ssl_mode: and ssl_root_cert: of the connection against what the server offers", False),
     (re.compile(r"database \".*\" does not exist", re.I), "correct database: of the connection", False),
     (re.compile(r"role \".*\" does not exist|is not permitted to log in", re.I),
      "correct user: of the connection, or create the role", False),

@@ -1,0 +1,128 @@
+"""TLS modes, through a proxy that speaks it: what each asks for, in both tiers, reading and writing."""
+
+from __future__ import annotations
+
+import dataclasses
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from pz_core.testkit.project import ProjectTester, Said
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tls_proxy import TlsProxy
+
+TIERS = pytest.mark.parametrize("universal", [False, True], ids=["native", "universal"])
+PIPELINE = """INSERT INTO {{ sink('depot', 'copied', strategy: 'append') }}
+select id, name from {{ source('depot', 'people') }}
+"""
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+class Site:
+    """A server behind TLS, and a project that copies one of its tables into another."""
+
+    def __init__(self, folder: Path, address: Any, proxy: TlsProxy) -> None:
+        self.address, self.proxy = address, proxy
+        self.behind = dataclasses.replace(address, port=proxy.port)
+        self.project = ProjectTester(folder)
+
+    def pz(self, *argv: str, address: Any = None, universal: bool = False, **options: Any) -> Said:
+        """Run a verb with these options of the connection."""
+        engine = {"engine": {"force_universal": True}} if universal else {}
+        depot = {"connector": "postgres", **(address or self.behind).options(), "retry": {"max_attempts": 1}, **options}
+        self.project.write(
+            {
+                "project.yml": {"name": "tls", "version": "1.0.0", **engine},
+                "connections.yml": {"depot": depot},
+                "pipelines/copied.sql": PIPELINE,
+            }
+        )
+        said = self.project.run(*argv)
+        assert "Traceback" not in said.out + said.err and self.address.password not in said.out + said.err
+        return said
+
+    def copied(self) -> list[Any]:
+        return self.address.run("SELECT id, name FROM copied ORDER BY id")
+
+    def refused(self, **options: Any) -> str:
+        """What the check and the run say; both must say no."""
+        checked = self.pz("validate", "--connect", **options)
+        ran = self.pz("run", **options)
+        assert checked.code != 0 and ran.code == 1, checked.err + ran.err
+        assert self.address.run("SELECT to_regclass('copied')") == [(None,)]
+        return checked.out + checked.err + ran.err
+
+
+@pytest.fixture
+def site(tmp_path: Path, pg18: Any, authority: trustme.CA) -> Iterator[Callable[..., Site]]:
+    """Makes a site whose certificate is for a name."""
+    pg18.run("CREATE TABLE people AS SELECT i AS id, 'name ' || i AS name FROM generate_series(1, 5000) i")
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
+    opened: list[TlsProxy] = []
+
+    def make(name: str = "127.0.0.1") -> Site:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert(name).configure_cert(context)
+        opened.append(TlsProxy((pg18.host, pg18.port), context))
+        return Site(tmp_path / "project", pg18, opened[-1])
+
+    yield make
+    for proxy in opened:
+        proxy.__exit__()
+
+
+@TIERS
+@pytest.mark.parametrize("mode", ["prefer", "require", "verify-ca", "verify-full"])
+def test_rows_go_through_tls_alone(site: Callable[..., Site], tmp_path: Path, mode: str, universal: bool) -> None:
+    made = site()
+    trusted = {"ssl_root_cert": str(tmp_path / "ca.pem")} if mode.startswith("verify") else {}
+    assert made.pz("validate", "--connect", ssl_mode=mode, **trusted).code == 0
+    said = made.pz("run", universal=universal, ssl_mode=mode, **trusted)
+    assert said.code == 0, said.err
+    assert len(made.copied()) == 5000 and made.copied()[0] == (1, "name 1")
+    assert made.proxy.wrapped >= 3 and made.proxy.plain == 0
+
+
+@TIERS
+@pytest.mark.parametrize("mode", ["verify-ca", "verify-full"])
+def test_another_authority_is_not_trusted(
+    site: Callable[..., Site], tmp_path: Path, mode: str, universal: bool
+) -> None:
+    text = site().refused(universal=universal, ssl_mode=mode, ssl_root_cert=str(tmp_path / "other.pem"))
+    assert "TLS" in text
+
+
+def test_only_verify_full_asks_for_whom_the_certificate_is(site: Callable[..., Site], tmp_path: Path) -> None:
+    made = site("other.example")
+    trusted = {"ssl_root_cert": str(tmp_path / "ca.pem")}
+    assert "TLS" in made.refused(ssl_mode="verify-full", **trusted)
+    assert made.pz("run", ssl_mode="verify-ca", **trusted).code == 0
+    assert len(made.copied()) == 5000
+
+
+@TIERS
+def test_require_does_not_go_on_in_clear(site: Callable[..., Site], pg18: Any, universal: bool) -> None:
+    assert "TLS" in site().refused(address=pg18, universal=universal, ssl_mode="require")
+
+
+def test_prefer_goes_on_in_clear_where_the_server_has_no_tls(site: Callable[..., Site], pg18: Any) -> None:
+    made = site()
+    assert made.pz("run", address=pg18).code == 0
+    assert len(made.copied()) == 5000
+
+
+def test_disable_never_asks_for_tls(site: Callable[..., Site]) -> None:
+    made = site()
+    assert made.pz("run", ssl_mode="disable").code == 0
+    assert made.proxy.wrapped == 0 and made.proxy.plain >= 3
