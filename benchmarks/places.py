@@ -39,6 +39,10 @@ s3: {{connector: s3, endpoint: "{endpoint}", use_ssl: false, access_key: {key}, 
 SAME = "select count(*), sum(id)::numeric, sum(n)::numeric, min(ts), max(ts), count(distinct label) from {}"
 
 
+#: Nobody calls home while being timed.
+_QUIET = {"RUNTIME__DLTHUB_TELEMETRY": "false", "INGESTR_DISABLE_TELEMETRY": "true", "DISABLE_TELEMETRY": "true"}
+
+
 @dataclass(frozen=True)
 class Job:
     """One piece of work that everybody does.
@@ -46,10 +50,10 @@ class Job:
     Args:
         name: of the job.
         source, sink: pz's calls.
-        raw: statements of DuckDB for the same; ``{url}`` and the names of :class:`Site` stand in them.
+        raw: statements of DuckDB for the same.
         made_pz, made_raw: what each has made, to be counted.
         prepare: statements of Postgres before every run, whoever runs.
-        dlt, ingestr: what these tools are told, by the functions below; ``None`` where a tool cannot.
+        peers: where from, where to and how, for the other tools.
     """
 
     name: str
@@ -58,17 +62,14 @@ class Job:
     raw: tuple[str, ...]
     made_pz: str
     made_raw: str
-    prepare: tuple[str, ...] = ()
-    dlt: tuple[str, str, str] | None = None
-    ingestr: tuple[str, str, str] | None = None
+    peers: tuple[str, str, str]
+    prepare: str = ""
 
 
-_EMPTY = (f"drop table if exists made; create table made ({COLUMNS})",)
-_NONE = ("drop table if exists made; drop schema if exists peer cascade",)
+_CLEAR = "drop table if exists made; drop table if exists batch; drop schema if exists peer cascade"
+_EMPTY = f"create table made ({COLUMNS})"
 #: A target with all rows, and a key. The batch has a tenth as many: half of them are there already.
-_FULL = (
-    "drop table if exists made; drop table if exists batch; create table made as table rows; alter table made add primary key (id)",
-)
+_FULL = "create table made as table rows; alter table made add primary key (id)"
 _MERGE = (
     "create table pg.public.batch as select * from read_csv('in/batch.csv')",
     "call postgres_execute('pg', 'insert into made select * from batch on conflict (id) do update set "
@@ -83,8 +84,7 @@ JOBS = (
         ("copy (select * from pg.public.rows) to 'raw.parquet' (format parquet)",),
         "'out/made/made.parquet'",
         "'raw.parquet'",
-        dlt=("pg", "files", "replace"),
-        ingestr=("pg", "files", "replace"),
+        peers=("pg", "files", "replace"),
     ),
     Job(
         "csv_to_pg_append",
@@ -93,9 +93,8 @@ JOBS = (
         ("insert into pg.public.made select * from read_csv('in/rows.csv')",),
         "pg.public.made",
         "pg.public.made",
-        _EMPTY,
-        dlt=("csv", "pg", "append"),
-        ingestr=("csv", "pg", "append"),
+        prepare=_EMPTY,
+        peers=("csv", "pg", "append"),
     ),
     Job(
         "csv_to_pg_replace",
@@ -109,9 +108,8 @@ JOBS = (
         ),
         "pg.public.made",
         "pg.public.made",
-        _EMPTY,
-        dlt=("csv", "pg", "replace"),
-        ingestr=("csv", "pg", "replace"),
+        prepare=_EMPTY,
+        peers=("csv", "pg", "replace"),
     ),
     Job(
         "csv_to_pg_merge",
@@ -120,9 +118,8 @@ JOBS = (
         _MERGE,
         "pg.public.made",
         "pg.public.made",
-        _FULL,
-        dlt=("batch", "pg", "merge"),
-        ingestr=("batch", "pg", "merge"),
+        prepare=_FULL,
+        peers=("batch", "pg", "merge"),
     ),
     Job(
         "pg_to_pg",
@@ -131,9 +128,8 @@ JOBS = (
         ("insert into pg.public.made select * from pg.public.rows",),
         "pg.public.made",
         "pg.public.made",
-        _EMPTY,
-        dlt=("pg", "pg", "append"),
-        ingestr=("pg", "pg", "append"),
+        prepare=_EMPTY,
+        peers=("pg", "pg", "append"),
     ),
     Job(
         "csv_to_s3_parquet",
@@ -142,8 +138,7 @@ JOBS = (
         ("copy (select * from read_csv('in/rows.csv')) to 's3://bench/raw/raw.parquet' (format parquet)",),
         "'s3://bench/made/made.parquet'",
         "'s3://bench/raw/raw.parquet'",
-        dlt=("csv", "s3", "replace"),
-        ingestr=("csv", "s3", "replace"),
+        peers=("csv", "s3", "replace"),
     ),
     Job(
         "s3_to_pg",
@@ -152,9 +147,8 @@ JOBS = (
         ("insert into pg.public.made select * from 's3://bench/in/rows.parquet'",),
         "pg.public.made",
         "pg.public.made",
-        _EMPTY,
-        dlt=("s3", "pg", "append"),
-        ingestr=("s3", "pg", "append"),
+        prepare=_EMPTY,
+        peers=("s3", "pg", "append"),
     ),
 )  # fmt: skip
 
@@ -216,36 +210,33 @@ def asked(site: Site, sql: str, cwd: Path) -> str:
 
 def peer_commands(job: Job, site: Site, peers: Path, root: Path) -> dict[str, list[str]]:
     """The other tools' commands for a job."""
+    source, target, strategy = job.peers
     made: dict[str, list[str]] = {}
-    if job.dlt is not None:
-        given = {
-            "pg": site.database.url, "root": str(root), "endpoint": site.store.url, "key": site.store.key,
-            "secret": site.store.secret, "job": list(job.dlt),
-        }  # fmt: skip
-        backends = ("connectorx", "pyarrow") if job.dlt[0] == "pg" else ("",)
-        for backend in backends:
-            script = root / f"dlt{backend}.json"
-            script.write_text(json.dumps({**given, "backend": backend}))
-            name = f"dlt_{backend}" if backend else "dlt"
-            made[name] = [str(peers / "bin" / "python"), str(HERE / "peer_dlt.py"), str(script)]
-    if job.ingestr is not None:
-        source, target, strategy = job.ingestr
-        keys = f"access_key_id={site.store.key}&secret_access_key={site.store.secret}&endpoint_url={site.store.url}"
-        places = {
-            "pg": (site.database.url, "public.rows" if source == "pg" else "peer.made"),
-            "csv": (f"csv://{root}/in/rows.csv", "rows"),
-            "batch": (f"csv://{root}/in/batch.csv", "batch"),
-            "files": (f"parquet://{root}/peer.parquet", "peer.made"),
-            "s3": (f"s3://?{keys}", "bench/in/rows.parquet" if source == "s3" else "bench/peer"),
-        }
-        into = "public.made" if strategy == "merge" else "peer.made"
-        table = {"pg": into, "files": "peer.made", "s3": "bench/peer"}[target]
-        made["ingestr"] = [
-            str(peers / "bin" / "ingestr"), "ingest", "--yes", "--progress", "log",
-            "--source-uri", places[source][0], "--source-table", "public.rows" if source == "pg" else places[source][1],
-            "--dest-uri", places[target][0], "--dest-table", table, "--incremental-strategy", strategy,
-            *(("--primary-key", "id") if strategy == "merge" else ()),
-        ]  # fmt: skip
+    given = {
+        "pg": site.database.url, "root": str(root), "endpoint": site.store.url, "key": site.store.key,
+        "secret": site.store.secret, "job": list(job.peers),
+    }  # fmt: skip
+    for backend in ("connectorx", "pyarrow") if source == "pg" else ("",):
+        name = f"dlt_{backend}" if backend else "dlt"
+        script = root / f"{name}.json"
+        script.write_text(json.dumps({**given, "backend": backend}))
+        made[name] = [str(peers / "bin" / "python"), str(HERE / "peer_dlt.py"), str(script)]
+    keys = f"access_key_id={site.store.key}&secret_access_key={site.store.secret}&endpoint_url={site.store.url}"
+    addresses = {
+        "pg": site.database.url,
+        "csv": f"csv://{root}/in/rows.csv",
+        "batch": f"csv://{root}/in/batch.csv",
+        "files": f"parquet://{root}/peer.parquet",
+        "s3": f"s3://?{keys}",
+    }
+    tables = {"pg": "public.rows", "csv": "rows", "batch": "batch", "s3": "bench/in/rows.parquet"}
+    targets = {"pg": "public.made" if strategy == "merge" else "peer.made", "files": "peer.made", "s3": "bench/peer"}
+    made["ingestr"] = [
+        str(peers / "bin" / "ingestr"), "ingest", "--yes", "--progress", "log",
+        "--source-uri", addresses[source], "--source-table", tables[source],
+        "--dest-uri", addresses[target], "--dest-table", targets[target], "--incremental-strategy", strategy,
+        *(("--primary-key", "id") if strategy == "merge" else ()),
+    ]  # fmt: skip
     return made
 
 
@@ -299,14 +290,10 @@ def bench(job: Job, site: Site, runs: int, peers: Path | None, patience: float) 
         shutil.rmtree(root, ignore_errors=True)
 
 
-_QUIET = {"RUNTIME__DLTHUB_TELEMETRY": "false", "INGESTR_DISABLE_TELEMETRY": "true", "DISABLE_TELEMETRY": "true"}
-
-
 def _prepare(job: Job, site: Site) -> None:
-    for sql in (*_NONE[-1:], *job.prepare):
-        for part in sql.split(";"):
-            site.database.run(part)
-    site.database.run("checkpoint")
+    for sql in f"{_CLEAR}; {job.prepare}; checkpoint".split(";"):
+        if sql.strip():
+            site.database.run(sql)
 
 
 @contextlib.contextmanager

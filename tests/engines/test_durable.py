@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from pz_core.engines.duckdb import durable
@@ -42,17 +45,34 @@ def test_a_file_is_flushed_while_it_is_being_written(flushed: list[Path], tmp_pa
     assert set(flushed) == {file}
 
 
-def test_a_file_that_is_not_there_yet_or_no_more_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = threading.Event()
+@needs_proc
+def test_a_file_that_is_not_there_yet_is_waited_for(flushed: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "rows"
+    waiting = threading.Event()
+    with durable.flushing(file):
+        waiting.wait(0.05)
+        file.write_bytes(b"x")
+        for _ in range(200):
+            if flushed:
+                break
+            waiting.wait(0.01)
+    assert set(flushed) == {file}
 
-    def missing(path: Path) -> None:
-        asked.set()
-        raise FileNotFoundError(path)
 
-    monkeypatch.setattr(durable, "_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(durable, "make_durable", missing)
-    with durable.flushing(tmp_path / "rows"):
-        assert asked.wait(5)
+@needs_proc
+def test_a_database_keeps_its_lock_while_it_is_flushed(flushed: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "staging.duckdb"
+    with duckdb.connect(str(file)) as held, durable.flushing(file):
+        held.execute("CREATE TABLE t AS SELECT 1 AS i")
+        waiting = threading.Event()
+        for _ in range(200):
+            if len(flushed) > 2:
+                break
+            waiting.wait(0.01)
+        program = f"import duckdb; duckdb.connect({str(file)!r})"
+        other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert len(flushed) > 2
+    assert other.returncode != 0 and "lock" in other.stderr
 
 
 def test_nothing_flushes_after_the_end_even_if_the_writing_failed(tmp_path: Path) -> None:

@@ -43,17 +43,22 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def flushing(path: Path) -> Iterator[None]:
-    """Flush what is written below a path now and then, so that the disk works while the processor does.
+    """Flush what is written to a file now and then, so that the disk works while the processor does.
 
     It is a head start and no promise: what must be durable goes through :func:`make_durable` at its end. A fault here
-    is left for that to find.
+    is left for that to find. One handle is kept to the end of the block: a process that closes any handle of a file
+    loses all locks that it has on it (POSIX), and DuckDB holds one on its database.
     """
     done = threading.Event()
 
     def work() -> None:
+        handle: int | None = None
         while not done.wait(_EVERY_SECONDS):
             with contextlib.suppress(OSError):
-                make_durable(path)
+                handle = os.open(path, os.O_RDONLY) if handle is None else handle
+                os.fsync(handle)
+        if handle is not None:
+            os.close(handle)
 
     flusher = threading.Thread(target=work, name="pz-flush", daemon=True)
     flusher.start()
