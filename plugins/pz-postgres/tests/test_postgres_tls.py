@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import trustme
 
@@ -21,6 +22,7 @@ TIERS = pytest.mark.parametrize("universal", [False, True], ids=["native", "univ
 PIPELINE = """INSERT INTO {{ sink('depot', 'copied', strategy: 'append') }}
 select id, name from {{ source('depot', 'people') }}
 """
+WRITING = "INSERT INTO {{ sink('depot', 'copied', strategy: 'append') }}\nselect 1 as id, 'one' as name\n"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,14 @@ class Site:
         self.behind = dataclasses.replace(address, port=proxy.port)
         self.project = ProjectTester(folder)
 
-    def pz(self, *argv: str, address: Any = None, universal: bool = False, **options: Any) -> Said:
+    def pz(
+        self,
+        *argv: str,
+        address: Any = None,
+        universal: bool = False,
+        pipeline: str = PIPELINE,
+        **options: Any,
+    ) -> Said:
         """Run a verb with these options of the connection."""
         engine = {"engine": {"force_universal": True}} if universal else {}
         depot = {"connector": "postgres", **(address or self.behind).options(), "retry": {"max_attempts": 1}, **options}
@@ -44,7 +53,7 @@ class Site:
             {
                 "project.yml": {"name": "tls", "version": "1.0.0", **engine},
                 "connections.yml": {"depot": depot},
-                "pipelines/copied.sql": PIPELINE,
+                "pipelines/copied.sql": pipeline,
             }
         )
         said = self.project.run(*argv)
@@ -54,13 +63,16 @@ class Site:
     def copied(self) -> list[Any]:
         return self.address.run("SELECT id, name FROM copied ORDER BY id")
 
-    def refused(self, **options: Any) -> str:
-        """What the check and the run say; both must say no."""
-        checked = self.pz("validate", "--connect", **options)
-        ran = self.pz("run", **options)
-        assert checked.code != 0 and ran.code == 1, checked.err + ran.err
+    def refuses(self, **options: Any) -> None:
+        """The check, a run that reads and one that only writes say no, and that it is because of TLS."""
+        for argv, pipeline, code in (
+            (("validate", "--connect"), PIPELINE, "PZ0330"),
+            (("run",), PIPELINE, "PZ0501"),
+            (("run",), WRITING, "PZ0501"),
+        ):
+            said = self.pz(*argv, pipeline=pipeline, **options)
+            assert said.code != 0 and f"error {code}: " in said.err and "hint: TLS: " in said.err, said.err
         assert self.address.run("SELECT to_regclass('copied')") == [(None,)]
-        return checked.out + checked.err + ran.err
 
 
 @pytest.fixture
@@ -99,21 +111,20 @@ def test_rows_go_through_tls_alone(site: Callable[..., Site], tmp_path: Path, mo
 def test_another_authority_is_not_trusted(
     site: Callable[..., Site], tmp_path: Path, mode: str, universal: bool
 ) -> None:
-    text = site().refused(universal=universal, ssl_mode=mode, ssl_root_cert=str(tmp_path / "other.pem"))
-    assert "TLS" in text
+    site().refuses(universal=universal, ssl_mode=mode, ssl_root_cert=str(tmp_path / "other.pem"))
 
 
 def test_only_verify_full_asks_for_whom_the_certificate_is(site: Callable[..., Site], tmp_path: Path) -> None:
     made = site("other.example")
     trusted = {"ssl_root_cert": str(tmp_path / "ca.pem")}
-    assert "TLS" in made.refused(ssl_mode="verify-full", **trusted)
+    made.refuses(ssl_mode="verify-full", **trusted)
     assert made.pz("run", ssl_mode="verify-ca", **trusted).code == 0
     assert len(made.copied()) == 5000
 
 
 @TIERS
 def test_require_does_not_go_on_in_clear(site: Callable[..., Site], pg18: Any, universal: bool) -> None:
-    assert "TLS" in site().refused(address=pg18, universal=universal, ssl_mode="require")
+    site().refuses(address=pg18, universal=universal, ssl_mode="require")
 
 
 def test_prefer_goes_on_in_clear_where_the_server_has_no_tls(site: Callable[..., Site], pg18: Any) -> None:
@@ -126,3 +137,28 @@ def test_disable_never_asks_for_tls(site: Callable[..., Site]) -> None:
     made = site()
     assert made.pz("run", ssl_mode="disable").code == 0
     assert made.proxy.wrapped == 0 and made.proxy.plain >= 3
+
+
+def test_without_a_mode_it_is_tls_where_there_is_any(site: Callable[..., Site]) -> None:
+    made = site()
+    assert made.pz("run").code == 0
+    assert made.proxy.wrapped >= 3 and made.proxy.plain == 0
+
+
+@pytest.mark.parametrize(("authority_file", "trusted"), [("ca.pem", True), ("other.pem", False)])
+def test_duckdbs_own_connection_verifies_by_itself(
+    site: Callable[..., Site], connector: Callable[..., Any], tmp_path: Path, authority_file: str, trusted: bool
+) -> None:
+    made = site()
+    settings = connector(made.behind, ssl_mode="verify-full", ssl_root_cert=str(tmp_path / authority_file))._settings
+    with duckdb.connect() as bare:
+        steps = settings.setup("depot")
+        for step in steps[:-1]:
+            bare.execute(step.sql)
+        if trusted:
+            bare.execute(steps[-1].sql)
+            assert bare.execute("SELECT count(*) FROM depot.public.people").fetchall() == [(5000,)]
+        else:
+            with pytest.raises(duckdb.Error, match="certificate verify failed"):
+                bare.execute(steps[-1].sql)
+                bare.execute("SELECT count(*) FROM depot.public.people")
