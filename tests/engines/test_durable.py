@@ -29,6 +29,14 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return seen
 
 
+def until_flushed(flushed: list[Path], times: int = 1) -> None:
+    """Wait for so many flushes, two seconds at most."""
+    for _ in range(200):
+        if len(flushed) >= times:
+            return
+        threading.Event().wait(0.01)
+
+
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc what a handle is")
 
 
@@ -37,25 +45,17 @@ def test_a_file_is_flushed_while_it_is_being_written(flushed: list[Path], tmp_pa
     file = tmp_path / "rows"
     with durable.flushing(file):
         file.write_bytes(b"x")
-        waiting = threading.Event()
-        for _ in range(200):
-            if flushed:
-                break
-            waiting.wait(0.01)
+        until_flushed(flushed)
     assert set(flushed) == {file}
 
 
 @needs_proc
 def test_a_file_that_is_not_there_yet_is_waited_for(flushed: list[Path], tmp_path: Path) -> None:
     file = tmp_path / "rows"
-    waiting = threading.Event()
     with durable.flushing(file):
-        waiting.wait(0.05)
+        threading.Event().wait(0.05)
         file.write_bytes(b"x")
-        for _ in range(200):
-            if flushed:
-                break
-            waiting.wait(0.01)
+        until_flushed(flushed)
     assert set(flushed) == {file}
 
 
@@ -64,11 +64,7 @@ def test_a_database_keeps_its_lock_while_it_is_flushed(flushed: list[Path], tmp_
     file = tmp_path / "staging.duckdb"
     with duckdb.connect(str(file)) as held, durable.flushing(file):
         held.execute("CREATE TABLE t AS SELECT 1 AS i")
-        waiting = threading.Event()
-        for _ in range(200):
-            if len(flushed) > 2:
-                break
-            waiting.wait(0.01)
+        until_flushed(flushed, times=3)
         program = f"import duckdb; duckdb.connect({str(file)!r})"
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert len(flushed) > 2
