@@ -53,15 +53,16 @@ class PgTable:
         columns: in order.
         plain: whether rows can be copied straight into it, with every row that is sent stored or refused.
         version: of the server, such as 160002.
-        shareable: whether DuckDB's extension may read it over several connections at once: an ordinary table, whose
-            name means nothing else where case does not count, on a server that lets all of them in and shows them one
-            moment.
+        shared: a digest of what the schema holds, where DuckDB's extension may read the table over several connections
+            at once, else ``None``. It may where this is an ordinary table, whose name means nothing else where case
+            does not count, on a server that lets all of them in and shows them one moment. The extension reads the
+            types of a whole schema once for each attached database, so every state of the schema needs one of its own.
     """
 
     columns: tuple[PgColumn, ...]
     plain: bool
     version: int
-    shareable: bool = False
+    shared: str | None = None
 
 
 _TABLE = """
@@ -79,7 +80,11 @@ SELECT a.attname::text, a.atttypid::int8, a.atttypmod, coalesce(l.collisdetermin
          SELECT FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() AND datconnlimit >= 0)
        AND NOT EXISTS (
          SELECT FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace m ON m.oid = o.relnamespace
-         WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname))
+         WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname)),
+       (SELECT pg_catalog.md5(pg_catalog.string_agg(
+                 pg_catalog.concat_ws(' ', o.oid, o.relname, t.attnum, t.xmin), ' ' ORDER BY o.oid, t.attnum))
+        FROM pg_catalog.pg_class o JOIN pg_catalog.pg_attribute t ON t.attrelid = o.oid AND t.attnum > 0
+        WHERE o.relnamespace = n.oid AND o.relkind IN ('r', 'p', 'v', 'm', 'f'))
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -115,7 +120,8 @@ def describe_table(connection: psycopg.Connection[Any], name: TableName, subject
         _column(r[0], types[int(r[1]), int(r[2])], deterministic=r[3], needed=r[4], generated=r[5]) for r in rows
     )
     _refuse_twins([c.name for c in columns], subject)
-    return PgTable(columns, bool(rows[0][6]), connection.info.server_version, shareable=bool(rows[0][7]))
+    plain, shareable, state = rows[0][6:9]
+    return PgTable(columns, bool(plain), connection.info.server_version, shared=str(state) if shareable else None)
 
 
 def describe_query(connection: psycopg.Connection[Any], query: str, subject: str) -> PgTable:

@@ -311,12 +311,12 @@ def shared_scan(rules: Sequence[Rule], table: str) -> str | None:
         own = quote_identifier(r.name)
         if (r.server, r.landed) != (own, "{}"):
             return None
+        # The extension decodes by the types that it found first, and a table may have changed since, within one run.
+        tests.append(f"typeof({own}) = {quote_literal(r.type)}")
         if r.type in _INSTANT_TYPES:
             earliest = f"{r.type} '4714-11-24 (BC) 00:00:00{'+00' if r.type.endswith('ZONE') else ''}'"
             tests.append(f"({own} IS NULL OR (isfinite({own}) AND {own} >= {earliest}))")
         elif r.wrong is not None:
             return None
     made = f"SELECT {', '.join(quote_identifier(r.name) for r in rules)} FROM {table}"
-    if not tests:
-        return made
     return f"{made} WHERE CASE WHEN {' AND '.join(tests)} THEN true ELSE {trip()} END"

@@ -67,10 +67,7 @@ class TableSource:
         """
         if _parts(spec) > 1:
             return None
-        shared = self._shared(spec)
-        if shared is None:
-            return self.settle_scan(spec)
-        return self._scan(spec, shared, "binary, over several connections at once", guarded=True)
+        return self._shared(spec) or self.settle_scan(spec)
 
     def settle_scan(self, spec: ReadSpec) -> NativeScan:
         """The scan that tells every value that DuckDB cannot hold, over one connection.
@@ -79,20 +76,25 @@ class TableSource:
             ConnectorError: PZ0353 for a declared column that is not there, or why it cannot be read.
         """
         forms = told_forms((r.name, r.how) for r in self._kept_rules(spec))
-        return self._scan(spec, self._select(spec, self._alias), forms, guarded=False)
+        return self._scan(spec, self._select(spec, self._alias), self._alias, forms)
 
-    def _scan(self, spec: ReadSpec, query: str, choice: str, *, guarded: bool) -> NativeScan:
+    def _scan(self, spec: ReadSpec, query: str, alias: str, choice: str, *, guarded: bool = False) -> NativeScan:
         planned = self.native_scan(spec)
         assert planned is not None
-        setup = self._settings.setup(self._alias)
+        setup = self._settings.setup(alias)
         return replace(planned, query=query, setup=setup, choice=choice, guarded=guarded)
 
-    def _shared(self, spec: ReadSpec) -> str | None:
+    def _shared(self, spec: ReadSpec) -> NativeScan | None:
         """The scan of a whole plain table; the server is asked for less only over one connection."""
-        if query_of(spec) is not None or not self._table(spec).shareable or self._conditions(spec):
+        state = None if query_of(spec) is not None else self._table(spec).shared
+        if state is None or self._conditions(spec):
             return None
         name = TableName.of(spec.entity, self._subject(spec))
-        return shared_scan(self._kept_rules(spec), quote_path(self._alias, name.schema, name.table))
+        alias = self._settings.alias(f"read {name.schema} {state}")
+        query = shared_scan(self._kept_rules(spec), quote_path(alias, name.schema, name.table))
+        if query is None:
+            return None
+        return self._scan(spec, query, alias, "binary, over several connections at once", guarded=True)
 
     def partitions(self, spec: ReadSpec) -> Sequence[Partition]:
         """One, or as many as ``partitions`` says, cut by ``partition_column``; all see one moment.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from servers import Unavailable
+from servers.postgres import start_postgres
 
-from pz_core.contract.connector import ConnectorError, ReadSpec
+from pz_core.contract.connector import ConnectorError, ReadHints, ReadSpec
 from pz_core.testkit.bench import Bench
 
 SHARED = "several connections"
@@ -213,3 +216,80 @@ def test_where_connections_are_counted_one_does(pg18: Any, role: Any, bench: Mak
     pg18.run(limit.format(role=role.user, db=role.database))
     access, rows = land(bench(role), "few")
     assert SHARED not in access and rows == [("1",)]
+
+
+CHANGED = [
+    ("int", "1", "real", "1.5"),
+    ("bigint", "1", "double precision", "1.5"),
+    ("int", "1", "bigint", "5000000000"),
+    ("int", "1", "date", "'2020-01-01'"),
+    ("text", "'a'", "bytea", "'\\x01'"),
+    ("bytea", "'\\x01'", "text", "'abc'"),
+    ("timestamp", "'2020-01-01'", "timestamptz", "'2020-01-01'"),
+    ("numeric", "1.5", "double precision", "2.5"),
+    ("char(3)", "'a'", "text", "'a  '"),
+    ("jsonb", "'1'", "text", "E'\\x01a'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "other", "new"), CHANGED, ids=lambda text: text.replace(" ", "_"))
+def test_a_table_that_has_changed_within_a_run_is_read_by_its_new_types(
+    pg18: Any, bench: MakeBench, kind: str, value: str, other: str, new: str
+) -> None:
+    pg18.run(f"CREATE TABLE t AS SELECT {value}::{kind} AS v")
+    pg18.run("CREATE TABLE neighbour AS SELECT 1 AS i")
+    made = bench(pg18)
+    with made.one_run():
+        assert SHARED in land(made, "neighbour")[0]  # the catalogue is loaded as a whole
+        pg18.run("DROP TABLE t")
+        pg18.run(f"CREATE TABLE t AS SELECT {new}::{other} AS v")
+        assert len(same_both_ways(made, "t")) == 1
+
+
+def test_a_table_that_has_grown_or_come_within_a_run_is_read_whole(pg18: Any, bench: MakeBench) -> None:
+    pg18.run("CREATE TABLE t AS SELECT 1::bigint AS i")
+    made = bench(pg18)
+    with made.one_run():
+        assert SHARED in land(made, "t")[0]
+        pg18.run("INSERT INTO t SELECT i FROM generate_series(2, 200000) i")
+        pg18.run("CREATE TABLE late AS SELECT 7 AS i")
+        assert len(land(made, "t")[1]) == 200_000
+        assert land(made, "late")[1] == [("7",)]
+        pg18.run('CREATE TABLE "LATE" AS SELECT 8 AS i')
+        assert [land(made, name) for name in ("late", "LATE")] == [("binary", [("7",)]), ("binary", [("8",)])]
+
+
+def test_a_role_that_may_read_some_columns_reads_them(pg18: Any, role: Any, bench: MakeBench) -> None:
+    pg18.run("CREATE TABLE part AS SELECT 1 AS a, 2 AS b")
+    pg18.run(f"GRANT SELECT (a) ON part TO {role.user}")
+    made = bench(role)
+    for spec in (ReadSpec("part", columns={"a": "int"}), ReadSpec("part", hints=ReadHints(columns=("a",)))):
+        assert made.land(spec, "native").rows.texts == (("1",),)
+    with pytest.raises(ConnectorError, match="permission denied"):
+        made.land(ReadSpec("part"), "native")
+
+
+@pytest.mark.deep
+def test_a_server_with_few_connections_left_gives_what_it_has(bench: MakeBench) -> None:
+    try:
+        server = start_postgres(18, {"max_connections": "12", "superuser_reserved_connections": "3"})
+    except Unavailable as error:
+        pytest.skip(str(error))
+    try:
+        server.address.run("CREATE TABLE t AS SELECT i, repeat('x', 1000) AS s FROM generate_series(1, 100000) i")
+        server.address.run("ANALYZE t")
+        server.address.run("CREATE ROLE guest LOGIN PASSWORD 'word'")
+        server.address.run("GRANT SELECT ON t TO guest")
+        guest = dataclasses.replace(server.address, user="guest", password="word")
+        for free in (0, 1, 2, 3):
+            with contextlib.ExitStack() as held:
+                for _ in range(12 - 3 - free):
+                    held.enter_context(guest.connect())
+                if free:
+                    assert len(land(bench(guest), "t")[1]) == 100_000
+                else:
+                    with pytest.raises(ConnectorError, match="connection slots") as caught:
+                        land(bench(guest), "t")
+                    assert caught.value.transient and "max_connections" in str(caught.value.hint)
+    finally:
+        server.stop()
