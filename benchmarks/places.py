@@ -14,7 +14,6 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from whole import PYTHON, PZ, ROWS, Failed, Reading, median, result, timed, write
+from whole import PYTHON, PZ, ROWS, Failed, Reading, keep, machine, median, result, timed, write
 
 HERE = Path(__file__).resolve().parent
 BUCKET = "bench"
@@ -51,19 +50,19 @@ class Job:
         name: of the job.
         source, sink: pz's calls.
         raw: statements of DuckDB for the same.
-        made_pz, made_raw: what each has made, to be counted.
-        prepare: statements of Postgres before every run, whoever runs.
         peers: where from, where to and how, for the other tools.
+        prepare: statements of Postgres before every run, whoever runs.
+        made_pz, made_raw: what each has made, to be counted.
     """
 
     name: str
     source: str
     sink: str
     raw: tuple[str, ...]
-    made_pz: str
-    made_raw: str
     peers: tuple[str, str, str]
     prepare: str = ""
+    made_pz: str = "pg.public.made"
+    made_raw: str = "pg.public.made"
 
 
 _CLEAR = "drop table if exists made; drop table if exists batch; drop schema if exists peer cascade"
@@ -82,8 +81,8 @@ JOBS = (
         "source('pg', 'public.rows')",
         "sink('out', 'made', strategy: 'replace', format: 'parquet')",
         ("copy (select * from pg.public.rows) to 'raw.parquet' (format parquet)",),
-        "'out/made/made.parquet'",
-        "'raw.parquet'",
+        made_pz="'out/made/made.parquet'",
+        made_raw="'raw.parquet'",
         peers=("pg", "files", "replace"),
     ),
     Job(
@@ -91,8 +90,6 @@ JOBS = (
         "source('files', 'rows', format: 'csv')",
         "sink('pg', 'public.made', strategy: 'append')",
         ("insert into pg.public.made select * from read_csv('in/rows.csv')",),
-        "pg.public.made",
-        "pg.public.made",
         prepare=_EMPTY,
         peers=("csv", "pg", "append"),
     ),
@@ -106,8 +103,6 @@ JOBS = (
             "create table pg.public.made as select * from read_csv('in/rows.csv')",
             "commit",
         ),
-        "pg.public.made",
-        "pg.public.made",
         prepare=_EMPTY,
         peers=("csv", "pg", "replace"),
     ),
@@ -116,8 +111,6 @@ JOBS = (
         "source('files', 'batch', format: 'csv')",
         "sink('pg', 'public.made', strategy: 'merge', keys: ['id'])",
         _MERGE,
-        "pg.public.made",
-        "pg.public.made",
         prepare=_FULL,
         peers=("batch", "pg", "merge"),
     ),
@@ -126,8 +119,6 @@ JOBS = (
         "source('pg', 'public.rows')",
         "sink('pg', 'public.made', strategy: 'append')",
         ("insert into pg.public.made select * from pg.public.rows",),
-        "pg.public.made",
-        "pg.public.made",
         prepare=_EMPTY,
         peers=("pg", "pg", "append"),
     ),
@@ -136,8 +127,8 @@ JOBS = (
         "source('files', 'rows', format: 'csv')",
         "sink('s3', 'made', strategy: 'replace', format: 'parquet')",
         ("copy (select * from read_csv('in/rows.csv')) to 's3://bench/raw/raw.parquet' (format parquet)",),
-        "'s3://bench/made/made.parquet'",
-        "'s3://bench/raw/raw.parquet'",
+        made_pz="'s3://bench/made/made.parquet'",
+        made_raw="'s3://bench/raw/raw.parquet'",
         peers=("csv", "s3", "replace"),
     ),
     Job(
@@ -145,8 +136,6 @@ JOBS = (
         "source('s3', 'rows', path: 'in/rows.parquet', format: 'parquet')",
         "sink('pg', 'public.made', strategy: 'append')",
         ("insert into pg.public.made select * from 's3://bench/in/rows.parquet'",),
-        "pg.public.made",
-        "pg.public.made",
         prepare=_EMPTY,
         peers=("s3", "pg", "append"),
     ),
@@ -342,12 +331,7 @@ def main() -> int:
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--patience", type=float, default=180, help="seconds after which another tool is stopped")
     args = parser.parse_args()
-    report: dict[str, object] = {
-        "python": platform.python_version(),
-        "duckdb": importlib.metadata.version("duckdb"),
-        "cores": os.cpu_count(),
-        "runs": args.runs,
-    }
+    report = machine(args.runs)
     jobs: dict[str, object] = {}
     for rows in args.rows:
         with tempfile.TemporaryDirectory(prefix="pz-bench-in-") as folder, servers() as (database, store):
@@ -360,9 +344,7 @@ def main() -> int:
                 print(f"{job.name}_{rows:<12} {made}", flush=True)
     report["jobs"] = jobs
     if not args.only:
-        target = HERE / "results" / "places.json"
-        target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        print(f"written to {target.relative_to(HERE.parent)}")
+        keep(report, "places.json")
     return 0
 
 

@@ -6,10 +6,7 @@ Usage: run.py [--rows N ...] [--runs N] [--only NAME ...]
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
-import os
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lock_check
-from whole import PYTHON, PZ, ROWS, Reading, result, timed, write
+from whole import PYTHON, PZ, ROWS, Reading, keep, machine, result, timed, write
 
 HERE = Path(__file__).resolve().parent
 
@@ -181,12 +178,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*")
     args = parser.parse_args()
-    report: dict[str, object] = {
-        "python": platform.python_version(),
-        "duckdb": importlib.metadata.version("duckdb"),
-        "cores": os.cpu_count(),
-        "runs": args.runs,
-    }
+    report = machine(args.runs)
     pairs: dict[str, dict[str, float]] = {}
     for rows in args.rows:
         with tempfile.TemporaryDirectory(prefix="pz-bench-in-") as folder:
@@ -207,10 +199,7 @@ def main() -> int:
         report["commands"] = bench_commands(args.runs)
         report["lock_check"] = lock_check.measure(args.runs)
         print(f"{'lock_check':24} {report['lock_check']}", flush=True)
-    target = HERE / "results" / "latest.json"
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(f"written to {target.relative_to(HERE.parent)}")
+    keep(report, "latest.json")
     return 0
 
 

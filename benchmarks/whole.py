@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -93,3 +96,21 @@ def result(ours: list[Reading], theirs: list[Reading]) -> dict[str, float]:
     made["cpu_ratio"] = median(ours, "cpu") / median(theirs, "cpu")
     made["peak_ratio"] = made["pz_peak_mib"] / made["raw_peak_mib"]
     return {k: round(v, 3) for k, v in made.items()}
+
+
+def machine(runs: int) -> dict[str, object]:
+    """What a report begins with."""
+    return {
+        "python": platform.python_version(),
+        "duckdb": importlib.metadata.version("duckdb"),
+        "cores": os.cpu_count(),
+        "runs": runs,
+    }
+
+
+def keep(report: Mapping[str, object], name: str) -> None:
+    """Write a report into the folder of the results."""
+    target = Path(__file__).resolve().parent / "results" / name
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(f"written to benchmarks/results/{name}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pz_core.engines.duckdb import durable
+from pz_core.values import durable
 
 
 @pytest.fixture
@@ -41,19 +41,12 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks
 
 
 @needs_proc
-def test_a_file_is_flushed_while_it_is_being_written(flushed: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["there", "not-there-yet"])
+def test_a_file_is_flushed_while_it_is_being_written(flushed: list[Path], tmp_path: Path, late: bool) -> None:
     file = tmp_path / "rows"
     with durable.flushing(file):
-        file.write_bytes(b"x")
-        until_flushed(flushed)
-    assert set(flushed) == {file}
-
-
-@needs_proc
-def test_a_file_that_is_not_there_yet_is_waited_for(flushed: list[Path], tmp_path: Path) -> None:
-    file = tmp_path / "rows"
-    with durable.flushing(file):
-        threading.Event().wait(0.05)
+        if late:
+            threading.Event().wait(0.05)
         file.write_bytes(b"x")
         until_flushed(flushed)
     assert set(flushed) == {file}

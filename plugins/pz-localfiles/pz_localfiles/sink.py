@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from pz_core.contract.files import (
 )
 from pz_core.errors import PzError
 from pz_core.values import Column
+from pz_core.values.durable import make_durable, sync_folder
 from pz_localfiles.places import Places, appended, leftovers, temporary
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ class FileSession:
         try:
             self._spool.copy_to(target.temporary, target.format, target.options)
             with self._local_files():
-                _to_disk(target.temporary)
+                make_durable(target.temporary)
                 target.temporary.replace(target.final)
-                _to_disk(target.final.parent)
+                sync_folder(target.final.parent)
                 for path in (*target.superseded, *target.stale):
                     _remove(path)
         finally:
@@ -151,16 +151,6 @@ class FileSession:
                 hint="check that the folder can be written and that no folder stands where the file should be",
                 cause=error,
             ) from error
-
-
-def _to_disk(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _remove(path: Path) -> None:

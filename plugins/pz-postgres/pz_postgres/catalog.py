@@ -53,16 +53,11 @@ class PgTable:
         columns: in order.
         plain: whether rows can be copied straight into it, with every row that is sent stored or refused.
         version: of the server, such as 160002.
-        shared: a digest of what the schema holds, where DuckDB's extension may read the table over several connections
-            at once, else ``None``. It may where this is an ordinary table, whose name means nothing else where case
-            does not count, on a server that lets all of them in and shows them one moment. The extension reads the
-            types of a whole schema once for each attached database, so every state of the schema needs one of its own.
     """
 
     columns: tuple[PgColumn, ...]
     plain: bool
     version: int
-    shared: str | None = None
 
 
 _TABLE = """
@@ -70,27 +65,32 @@ SELECT a.attname::text, a.atttypid::int8, a.atttypmod, coalesce(l.collisdetermin
        a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '',
        c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (
          SELECT FROM pg_catalog.pg_trigger t
-         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3),
-       c.relkind = 'r' AND NOT c.relhassubclass
-       AND c.relam IN (SELECT oid FROM pg_catalog.pg_am WHERE amname = 'heap')
-       AND NOT pg_catalog.pg_is_in_recovery()
-       AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE 'rds%%')
-       AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = session_user AND rolconnlimit >= 0)
-       AND NOT EXISTS (
-         SELECT FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() AND datconnlimit >= 0)
-       AND NOT EXISTS (
-         SELECT FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace m ON m.oid = o.relnamespace
-         WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname)),
-       (SELECT pg_catalog.md5(pg_catalog.string_agg(
-                 pg_catalog.concat_ws(' ', o.oid, o.relname, t.attnum, t.xmin), ' ' ORDER BY o.oid, t.attnum))
-        FROM pg_catalog.pg_class o JOIN pg_catalog.pg_attribute t ON t.attrelid = o.oid AND t.attnum > 0
-        WHERE o.relnamespace = n.oid AND o.relkind IN ('r', 'p', 'v', 'm', 'f'))
+         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3)
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 ORDER BY a.attnum
+"""
+
+_SHARED = """
+SELECT (SELECT pg_catalog.md5(pg_catalog.string_agg(
+                 pg_catalog.concat_ws(' ', o.oid, o.relname, t.attnum, t.xmin), ' ' ORDER BY o.oid, t.attnum))
+        FROM pg_catalog.pg_class o JOIN pg_catalog.pg_attribute t ON t.attrelid = o.oid AND t.attnum > 0
+        WHERE o.relnamespace = n.oid AND o.relkind IN ('r', 'p', 'v', 'm', 'f'))
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'r' AND NOT c.relhassubclass
+  AND c.relam IN (SELECT oid FROM pg_catalog.pg_am WHERE amname = 'heap')
+  AND NOT pg_catalog.pg_is_in_recovery()
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE 'rds%%')
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = session_user AND rolconnlimit >= 0)
+  AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() AND datconnlimit >= 0)
+  AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace m ON m.oid = o.relnamespace
+    WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname))
 """
 
 _TYPES = """
@@ -120,8 +120,18 @@ def describe_table(connection: psycopg.Connection[Any], name: TableName, subject
         _column(r[0], types[int(r[1]), int(r[2])], deterministic=r[3], needed=r[4], generated=r[5]) for r in rows
     )
     _refuse_twins([c.name for c in columns], subject)
-    plain, shareable, state = rows[0][6:9]
-    return PgTable(columns, bool(plain), connection.info.server_version, shared=str(state) if shareable else None)
+    return PgTable(columns, all(r[6] for r in rows), connection.info.server_version)
+
+
+def shared_state(connection: psycopg.Connection[Any], name: TableName, subject: str) -> str | None:
+    """A digest of what a table's schema holds, where DuckDB's extension may read the table over several connections.
+
+    It may where this is an ordinary table, whose name means nothing else where case does not count, on a server that
+    lets all of them in and shows them one moment. The extension reads the types of a whole schema once for each
+    attached database, so every state of the schema needs one of its own.
+    """
+    rows = ask(connection, _SHARED, (name.schema, name.table), subject)
+    return str(rows[0][0]) if rows else None
 
 
 def describe_query(connection: psycopg.Connection[Any], query: str, subject: str) -> PgTable:

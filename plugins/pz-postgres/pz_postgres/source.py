@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
-from pz_postgres.catalog import PgTable, describe_query, describe_table
+from pz_postgres.catalog import PgTable, describe_query, describe_table, shared_state
 from pz_postgres.control import connect, connected
 from pz_postgres.filters import bounds_of, pushed
 from pz_postgres.local import LOCAL, faults, stream
@@ -39,6 +39,7 @@ class TableSource:
         self._alias = settings.alias("read")
         self._own_alias = LOCAL.unique(self._alias)
         self._known: dict[tuple[str, str | None], PgTable] = {}
+        self._states: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._cursors: set[duckdb.DuckDBPyConnection] = set()
@@ -86,8 +87,10 @@ class TableSource:
 
     def _shared(self, spec: ReadSpec) -> NativeScan | None:
         """The scan of a whole plain table; the server is asked for less only over one connection."""
-        state = None if query_of(spec) is not None else self._table(spec).shared
-        if state is None or self._conditions(spec):
+        if query_of(spec) is not None or self._conditions(spec):
+            return None
+        state = self._states[spec.entity]
+        if state is None:
             return None
         name = TableName.of(spec.entity, self._subject(spec))
         alias = self._settings.alias(f"read {name.schema} {state}")
@@ -185,7 +188,9 @@ class TableSource:
                 if query is not None:
                     found: PgTable | None = describe_query(connection, query, subject)
                 else:
-                    found = describe_table(connection, TableName.of(spec.entity, subject), subject)
+                    name = TableName.of(spec.entity, subject)
+                    found = describe_table(connection, name, subject)
+                    self._states[spec.entity] = shared_state(connection, name, subject)
             if found is None:
                 raise ConnectorError(
                     f"{subject}: there is no such table or view in {self._settings.shown}",

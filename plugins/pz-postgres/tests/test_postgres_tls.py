@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import ssl
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,9 @@ from typing import Any
 import duckdb
 import pytest
 import trustme
+from servers.tls import TlsProxy
 
 from pz_core.testkit.project import ProjectTester, Said
-
-sys.path.insert(0, str(Path(__file__).parent))
-from tls_proxy import TlsProxy
 
 TIERS = pytest.mark.parametrize("universal", [False, True], ids=["native", "universal"])
 PIPELINE = """INSERT INTO {{ sink('depot', 'copied', strategy: 'append') }}

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pz_core.contract.connector import ConnectorError, DeliveringSink, NativeCopy, WriteSpec
 from pz_core.contract.engine import DrainResult
-from pz_core.engines.duckdb.durable import flushing, make_durable, sync_folder
 from pz_core.engines.duckdb.landing import connector_faults
 from pz_core.engines.duckdb.loading import Batch
 from pz_core.engines.duckdb.session import Work
 from pz_core.errors import Where
 from pz_core.values import quote_literal
+from pz_core.values.durable import flushing, make_durable, sync_folder
 
 
 def copy_out(

@@ -17,11 +17,11 @@ import duckdb
 
 from pz_core.contract.connector import ConnectorError, Setup
 from pz_core.contract.engine import Cancelled, Control, EngineSettings
-from pz_core.engines.duckdb.durable import flushing
 from pz_core.engines.duckdb.errors import is_transient, next_step
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
 from pz_core.values.duckdb_text import clean_message
+from pz_core.values.durable import flushing
 
 #: Name under which the run's file is attached. With a name of its own, ``staging.x`` can only mean the schema.
 CATALOG = "pz_run"
