@@ -112,7 +112,10 @@ class S3Server(Server):
     store: Store
 
     def wait(self) -> None:
-        """Until it takes an object."""
+        """Until it takes an object and gives back all that it holds.
+
+        After a restart the store answers before its volumes are known to it: until then what it holds is an HTTP 500.
+        """
         wait_until(self._answers, f"the S3 server on {self.store.endpoint}", self.guarded.log)
 
     def _answers(self) -> bool:
@@ -122,7 +125,11 @@ class S3Server(Server):
         try:
             with contextlib.suppress(ClientError):
                 probe.client().create_bucket(Bucket=probe.bucket)
-            probe.put("up", b"")
+            probe.put("up", "up")  # with content: an empty object needs no volume
+            for bucket in probe.client().list_buckets()["Buckets"]:
+                held = replace(self.store, bucket=bucket["Name"])
+                for key in held.listing():
+                    held.get(key)
         except (BotoCoreError, ClientError):
             return False
         return True
