@@ -213,9 +213,9 @@ def report(result: RunResult, prepared: Prepared, *, as_json: bool) -> None:
 
 
 def totals(result: RunResult) -> dict[str, int]:
-    """Rows read and staged by sources, written by sinks, rejected anywhere."""
-    made = {"read": 0, "staged": 0, "written": 0, "rejected": 0}
-    sides = {"SourceLoad": ("read", "staged", "rejected"), "SinkWrite": ("written", "rejected")}
+    """Rows read and staged by sources, or passed straight on, written by sinks, rejected anywhere."""
+    made = {"read": 0, "staged": 0, "passed": 0, "written": 0, "rejected": 0}
+    sides = {"SourceLoad": ("read", "staged", "passed", "rejected"), "SinkWrite": ("written", "rejected")}
     for node in result.nodes:
         for word in sides.get(node.kind, ("rejected",)):
             made[word] += (node.accounting or {}).get(word, 0)

@@ -18,8 +18,27 @@ Tree = dict[str, Any]
 #: DuckDB's word for a place that it does not know.
 UNKNOWN_LOCATION = 2**64 - 1
 
+#: Parts of an expression that make one value of one row, if their own parts do.
+_ROW_BY_ROW = frozenset(
+    {
+        "BETWEEN",
+        "CASE",
+        "CAST",
+        "COLLATE",
+        "COLUMN_REF",
+        "COMPARISON",
+        "CONJUNCTION",
+        "CONSTANT",
+        "FUNCTION",
+        "LAMBDA",
+        "OPERATOR",
+        "STAR",
+    }
+)
+
 _lock = threading.Lock()
 _connection: DuckDBPyConnection | None = None
+_scalars: frozenset[str] | None = None
 
 
 class NotParsed(Exception):
@@ -42,28 +61,68 @@ def parse(sql: str) -> list[Tree]:
     return [statement["node"] for statement in answer["statements"]]
 
 
+def one_row_each(items: list[Tree]) -> bool:
+    """Whether a select list makes exactly one row of each row: no aggregate, no window, no ``unnest``, no subquery.
+
+    ``rowid`` counts as unfit, too: only a table has it.
+    """
+    todo: list[Any] = list(items)
+    while todo:
+        at = todo.pop()
+        if isinstance(at, list):
+            todo.extend(at)
+        elif isinstance(at, dict):
+            kind = at.get("class")
+            if kind is not None and kind not in _ROW_BY_ROW:
+                return False
+            if kind == "COLUMN_REF" and str(at["column_names"][-1]).lower() == "rowid":
+                return False
+            if kind == "FUNCTION" and not at.get("is_operator") and str(at["function_name"]).lower() not in _scalar():
+                return False
+            todo.extend(at.values())
+    return True
+
+
+def _scalar() -> frozenset[str]:
+    """Names that mean functions of one row's values and nothing else. DuckDB is asked once."""
+    global _scalars
+    if _scalars is None:
+        sql = "SELECT function_name FROM duckdb_functions() GROUP BY 1 HAVING bool_and(function_type = 'scalar')"
+        with _lock:
+            names = frozenset(str(row[0]).lower() for row in _asked().execute(sql).fetchall())
+        _scalars = names - {"unnest"}  # known to the binder only, in case a later DuckDB lists it
+    return _scalars
+
+
+def _asked() -> DuckDBPyConnection:
+    """The parser's own connection; the caller holds the lock."""
+    import duckdb
+
+    global _connection
+    if _connection is None:
+        config: dict[str, Any] = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "threads": "1",
+        }
+        _connection = duckdb.connect(":memory:", config=config)
+        _connection.execute("SET TimeZone = 'UTC'")
+        _connection.execute("PRAGMA disable_optimizer")
+    return _connection
+
+
 def _serialized(sql: str) -> str:
     """DuckDB's answer, as JSON."""
     import duckdb
 
-    global _connection
     # A literal and not a parameter: binding one makes the client look for modules that are not there, call by call.
     # What has its default value is left out of the answer, which halves it.
     question = (
         f"SELECT json_serialize_sql({quote_literal(sql)}, skip_null := true, skip_empty := true, skip_default := true)"
     )
     with _lock:
-        if _connection is None:
-            config: dict[str, Any] = {
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "threads": "1",
-            }
-            _connection = duckdb.connect(":memory:", config=config)
-            _connection.execute("SET TimeZone = 'UTC'")
-            _connection.execute("PRAGMA disable_optimizer")
         try:
-            row = _connection.execute(question).fetchone()
+            row = _asked().execute(question).fetchone()
         except (duckdb.Error, UnicodeError, ValueError, RuntimeError):
             row = None
     if row is None or not isinstance(row[0], str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from pz_core.contract.check import CheckDefinition
 from pz_core.contract.connector import AbortSemantics, Connector, CursorBounds, ReadSpec, WriteSpec
@@ -299,6 +299,35 @@ class DrainResult:
     deletes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of a landing, a view and a load that were carried out as one, with no row staged.
+
+    Args:
+        landed: ``rows_staged`` is 0; every row that was read was handed to the target.
+        made: of the view.
+        drained: of the load.
+    """
+
+    landed: LandResult
+    made: MaterialiseResult
+    drained: DrainResult
+
+
+class NotMoved(Exception):
+    """Rows did not pass straight into their target; its cause is the fault, ``None`` if the engine only declines.
+
+    Args:
+        fault: what went wrong.
+        tried: whether the commit had been tried, so that the fault is the load's own and the target may have the rows.
+            Otherwise the target is as it was.
+    """
+
+    def __init__(self, fault: BaseException | None, *, tried: bool) -> None:
+        super().__init__("rows did not pass straight into their target")
+        self.fault, self.tried = fault, tried
+
+
 class Cancelled(Exception):
     """The task was told to stop and did."""
 
@@ -375,3 +404,16 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release everything; the staging file stays and can be attached read-only."""
+
+
+@runtime_checkable
+class PassingEngine(Protocol):
+    """An engine that can move rows without staging them; one that cannot carries out the three tasks one by one."""
+
+    def move(self, land: LandTask, make: MaterialiseTask, drain: DrainTask, control: Control) -> Moved:
+        """Carry out a landing, the one view on it and the one load of the view in a single pass.
+
+        Raises:
+            NotMoved: if it cannot be done so, or went wrong in any way. Nothing is staged.
+            Cancelled: if told to stop before the commit.
+        """

@@ -59,6 +59,8 @@ def _node(plan: Plan, node: NodePlan) -> dict[str, Any]:
     ):
         if value is not None:
             made[key] = value
+    if node.passes_into is not None:
+        made["passesInto"] = node.passes_into.sink
     if node.decided_at_run:
         made["decidedAtRun"] = dict(node.decided_at_run)
     if node.refusal is not None:

@@ -23,6 +23,14 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PassInto:
+    """Where the rows of a source pass straight through to: ids of the view that reads it, and of the view's sink."""
+
+    pipeline: str
+    sink: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodePlan:
     """How one node will be done.
 
@@ -33,6 +41,7 @@ class NodePlan:
         on_retry: of a sink: what a second delivery of the same batch would do.
         refusal: a refusal that stands only if the node is executed (PZ0353).
         decided_at_run: what depends on types that nobody declared, by topic, and the rule that a run follows.
+        passes_into: of a source whose rows need not be staged: where they go.
     """
 
     id: str
@@ -50,6 +59,7 @@ class NodePlan:
     retry: RetryPolicy | None = None
     refusal: PzError | None = None
     decided_at_run: Mapping[str, str] = field(default_factory=dict)
+    passes_into: PassInto | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pz_core.errors import Problems, PzError
 from pz_core.plan.budget import memory_budget
 from pz_core.plan.connectors import Connectors
 from pz_core.plan.model import MemoryBudget, NodePlan, Plan
+from pz_core.plan.passing import pass_through
 from pz_core.plan.sinks import lacking, plan_sink, sharing
 from pz_core.plan.sources import Context, plan_source
 from pz_core.plugins import Registry
@@ -51,6 +52,7 @@ def make_plan(graph: Graph, registry: Registry, *, executed: frozenset[str] | No
     budget = _budget(graph, problems)
     problems.errors = list({(e.code, e.message, e.where): e for e in problems.errors}.values())
     problems.raise_if_any()
+    made = pass_through(context, made, registry)
     caps = {c.name: c.max_concurrency for c in graph.project.connections.values() if c.max_concurrency is not None}
     return Plan(graph, tuple(made), budget, caps, tuple(problems.notices))
 

@@ -16,10 +16,12 @@ def accounting_line(totals: Mapping[str, int], duration_ms: int) -> str:
     """What became of the rows, and the time.
 
     Args:
-        totals: any of ``read``, ``staged``, ``written``, ``rejected``; absent ones count as zero.
+        totals: any of ``read``, ``staged``, ``passed``, ``written``, ``rejected``; absent ones count as zero. Rows that
+            passed straight through are told only if there are any.
         duration_ms: of the whole run.
     """
-    parts = ", ".join(f"{word} {count(totals.get(word, 0))}" for word in ("read", "staged", "written", "rejected"))
+    words = [w for w in ("read", "staged", "passed", "written", "rejected") if w != "passed" or totals.get(w)]
+    parts = ", ".join(f"{word} {count(totals.get(word, 0))}" for word in words)
     return f"rows: {parts} in {elapsed(duration_ms)}"
 
 

@@ -305,6 +305,7 @@ class _Run:
                 ledgers,
             ),
             earlier.deliveries,
+            self._passing(),
         )
         scheduler = self._scheduler(runner)
         fatal = False
@@ -319,12 +320,21 @@ class _Run:
             self.notices.extend(memory.drift.notices)
         return outcome, fatal
 
+    def _passing(self) -> frozenset[str]:
+        """A retry goes on from what the run before it has staged, so it stages, too."""
+        return frozenset() if self.taken_over.run_id else self.effective
+
     def _scheduler(self, runner: NodeRunner | None) -> Scheduler:
         works = []
+        plans = {node.id: node for node in self.plan.nodes}
         for node in self.graph.nodes:
             if node.id in self.effective:
                 connection = getattr(node, "connection", None)
-                works.append(Work(node.id, node.name, node.kind.value, node.kind.rank, node.depends_on, connection))
+                into = plans[node.id].passes_into
+                beside = None if into is None else getattr(self.graph.node(into.sink), "connection", None)
+                works.append(
+                    Work(node.id, node.name, node.kind.value, node.kind.rank, node.depends_on, connection, beside)
+                )
         return Scheduler(
             works,
             threads=self.project.engine.threads,

@@ -144,6 +144,14 @@ class SourceLoads:
             ledgers.landed(source, base, landed.watermark, reads.nulls(source.dataset))
         return replace(done, watermark=landed.watermark, caught_up=landed.caught_up, observed=seen, read=facts)
 
+    def passed(self, node: NodePlan, task: LandTask, landed: LandResult) -> Done:
+        """The account of rows that passed straight into a sink: all were read, and none was staged."""
+        source = self._graph.node(node.id)
+        assert isinstance(source, SourceNode)  # nothing else is landed
+        account = {"read": landed.rows_read, "staged": 0, "passed": landed.rows_read, "rejected": 0}
+        facts = read_facts(task, source.incremental, None)
+        return Done(landed.rows_read, account, read=facts, choices=landed.choices or None)
+
     # --- parts ---------------------------------------------------------------------------------------------------
 
     def _reused(self, node: NodePlan, source: SourceNode, task: LandTask, control: Control) -> Done | None:

@@ -39,6 +39,7 @@ from pz_core.run.drift import DriftRefused
 from pz_core.run.faults import node_fault
 from pz_core.run.ledger import Ledgers
 from pz_core.run.loads import Done, Memory, SourceLoads, disagree
+from pz_core.run.passing import Moves
 from pz_core.run.results import NodeResult
 from pz_core.run.retry import delay_ms
 from pz_core.run.reuse import ALREADY_DELIVERED, REUSED
@@ -87,6 +88,7 @@ class NodeRunner:
         breakers: by connection, where the project asks for them.
         memory: what the run remembers of earlier ones.
         deliveries: deliveries of the run that is retried that broke off, by node.
+        passing: ids of the nodes that may take part in rows passing straight through.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class NodeRunner:
         breakers: Mapping[str, Breaker] | None = None,
         memory: Memory | None = None,
         deliveries: Mapping[str, tuple[Earlier, ...]] | None = None,
+        passing: frozenset[str] = frozenset(),
     ) -> None:
         self.run_id = run_id
         self.publish = publish
@@ -112,6 +115,7 @@ class NodeRunner:
         self._loads = SourceLoads(plan.graph, engine, run_id, publish, self.notices.append, memory)
         self._ledgers = memory.ledgers or Ledgers(plan, frozenset(), engine, run_id=run_id, started_at="")
         self._staged: dict[str, int] = {}
+        self._moves = Moves({id: node for id, node in self._plans.items() if id in passing}, engine, run_id)
 
     def __call__(self, running: Running) -> NodeResult:
         """Run a node to its end; whatever happens becomes its result."""
@@ -288,17 +292,23 @@ class NodeRunner:
         control.raise_if_cancelled()
         task = node.task
         if isinstance(task, LandTask):
-            return self._loads.land(node, task, control)
+            passed = self._moves.attempt(node, task, control)
+            return self._loads.land(node, task, control) if passed is None else self._loads.passed(node, task, passed)
         if isinstance(task, MaterialiseTask):
-            if self._reads is not None:
-                task = replace(task, sql=self._reads.sql(task.sql))
-            made = self._engine.materialise(task, control)
+            made = self._moves.made(node.id)
+            if made is None:
+                if self._reads is not None:
+                    task = replace(task, sql=self._reads.sql(task.sql))
+                made = self._engine.materialise(task, control)
             self.notices.extend(made.notices)
             if made.rows is not None:
                 self._staged[node.id] = made.rows
             return Done(made.rows or 0, {} if made.rows is None else {"staged": made.rows})
         if isinstance(task, CheckTask):
             return self._checked(task, self._engine.check(task, control))
+        drained = self._moves.drained(node.id)
+        if drained is not None:
+            return self._drained(node, drained)
         spec = replace(task.write, run_id=self.run_id, attempt=attempt)
         written = replace(task, write=spec, earlier=self._deliveries.get(node.id, ()))
         if written.ledger is not None:

@@ -30,6 +30,7 @@ class Work:
         rank: of its kind; smaller goes first among nodes that become ready together.
         parents: ids that must succeed first, all of them in the same run.
         connection: whose permit it takes, if it uses one.
+        beside: another connection whose permit it takes: the one that its rows pass straight into.
     """
 
     id: str
@@ -38,6 +39,12 @@ class Work:
     rank: int
     parents: tuple[str, ...] = ()
     connection: str | None = None
+    beside: str | None = None
+
+    @property
+    def permits(self) -> frozenset[str]:
+        """The connections whose permits it takes, one of each."""
+        return frozenset(name for name in (self.connection, self.beside) if name is not None)
 
 
 @dataclass(slots=True)
@@ -187,7 +194,7 @@ class Scheduler:
         while self._ready and self._room > 0 and not self._cancel.cancelled:
             item = heapq.heappop(self._ready)
             work = self._works[item[3]]
-            if self._permits.get(work.connection or "", 1) < 1:
+            if any(self._permits.get(name, 1) < 1 for name in work.permits):
                 waiting.append(item)
                 continue
             self._start(work)
@@ -200,8 +207,8 @@ class Scheduler:
         Thread(target=self._work, args=(running,), name=f"pz-{work.name}", daemon=True).start()
         self._running[work.id] = running  # its result is looked at by this thread alone, so not before this line
         self._room -= 1
-        if work.connection in self._permits:
-            self._permits[work.connection] -= 1
+        for name in work.permits & self._permits.keys():
+            self._permits[name] -= 1
 
     def _work(self, running: Running) -> None:
         work = running.work
@@ -272,8 +279,8 @@ class Scheduler:
         del self._running[running.work.id]
         running.token.detach()
         self._room += 1
-        if running.work.connection in self._permits:
-            self._permits[running.work.connection] += 1
+        for name in running.work.permits & self._permits.keys():
+            self._permits[name] += 1
         self._record(result)
         if result.status == "failed" and self._fail_fast and not self._stopping:
             self._stop(from_outside=False)

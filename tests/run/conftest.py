@@ -70,6 +70,15 @@ class FakeEngine:
         self.closed = True
 
 
+class MovingEngine(FakeEngine):
+    """One that moves rows straight through, as the test says."""
+
+    def move(self, land, make, drain, control):
+        with self.lab.lock:
+            self.lab.calls.append(("move", control.attempt))
+        return self.lab.moves(land, make, drain, control)
+
+
 class OneEngine(Registry):
     def __init__(self, lab):
         super().__init__(found=[])
@@ -77,7 +86,8 @@ class OneEngine(Registry):
 
     def load(self, kind, name):
         if kind == "engine":
-            return lambda settings, host: FakeEngine(settings, host, self.lab)
+            made = FakeEngine if self.lab.moves is None else MovingEngine
+            return lambda settings, host: made(settings, host, self.lab)
         return super().load(kind, name)
 
 
@@ -112,6 +122,8 @@ def lab(tmp_path: Path):
         engines=[],
         recorder=Recorder(),
         policies={},
+        passes={},
+        moves=None,
         refusals={},
         traits=StrategyTraits(False, False, False, False, ("add",)),
         options=option_set(),
@@ -181,7 +193,15 @@ def lab(tmp_path: Path):
             task = DrainTask(ref, node.pipeline, node.connection, "fake", "native", write)
         retry = made.policies.get(node.name, QUICK) if hasattr(node, "connection") else None
         return NodePlan(
-            node.id, node.kind.value, node.name, "x", "r", task, retry=retry, refusal=made.refusals.get(node.name)
+            node.id,
+            node.kind.value,
+            node.name,
+            "x",
+            "r",
+            task,
+            retry=retry,
+            refusal=made.refusals.get(node.name),
+            passes_into=made.passes.get(node.name),
         )
 
     def run(*names, engine=None, caps=None, observers=None, cancel=None, **named):

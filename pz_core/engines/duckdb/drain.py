@@ -12,7 +12,7 @@ from typing import cast
 import duckdb
 
 from pz_core.contract.connector import DeliveringSink, NativeCopy, NativeTarget, Sink
-from pz_core.contract.engine import DrainResult, DrainTask, Host, TaskWarning
+from pz_core.contract.engine import DrainResult, DrainTask, Host, NotMoved, TaskWarning
 from pz_core.contract.strategy import LoadRequest, Probe, Strategy
 from pz_core.engines.duckdb.capturing import mark_deletes
 from pz_core.engines.duckdb.drain_copy import copy_out
@@ -27,10 +27,21 @@ from pz_core.errors import PzError, Where
 _HINT = "correct the pipeline that the output is loaded from"
 
 
-def drain(session: Session, host: Host, batch_bytes: int, task: DrainTask, work: Work) -> DrainResult:
+def drain(
+    session: Session, host: Host, batch_bytes: int, task: DrainTask, work: Work, passing: str | None = None
+) -> DrainResult:
     """Load a relation into its target, by whatever way the sink offers now.
 
+    Args:
+        session: of the run.
+        host: hands out the connector and the strategy.
+        batch_bytes: target size of a batch.
+        task: what to load.
+        work: of the task.
+        passing: quoted name of a relation whose rows are made as they are asked for, instead of the staged one.
+
     Raises:
+        NotMoved: with ``passing``: if the rows would have to be held, or a failure would leave a part in the target.
         ConnectorError: what the connector said, or a fault of DuckDB on the connector's target.
         PzError: a probe's code, PZ0804, PZ0811, PZ0812, PZ0324, PZ0501, PZ0520.
         Cancelled: if told to stop before the commit.
@@ -55,7 +66,11 @@ def drain(session: Session, host: Host, batch_bytes: int, task: DrainTask, work:
         sink = host.connector(task.connection).open_sink()
     stoppable(sink, work)
     try:
-        result = _drain(session, sink, strategy, batch_bytes, task, work, subject)
+        with connector_faults(subject, node):
+            partial = passing is not None and sink.abort_semantics() != "discards_all"
+        if partial:
+            raise NotMoved(None, tried=False)
+        result = _drain(session, sink, strategy, batch_bytes, task, work, subject, passing)
     except BaseException:
         _close_quietly(sink)
         raise
@@ -65,11 +80,18 @@ def drain(session: Session, host: Host, batch_bytes: int, task: DrainTask, work:
 
 
 def _drain(
-    session: Session, sink: Sink, strategy: Strategy, batch_bytes: int, task: DrainTask, work: Work, subject: str
+    session: Session,
+    sink: Sink,
+    strategy: Strategy,
+    batch_bytes: int,
+    task: DrainTask,
+    work: Work,
+    subject: str,
+    passing: str | None,
 ) -> DrainResult:
     node = task.node.name
     way: NativeCopy | NativeTarget | None = None
-    relation = staged(task.relation)
+    relation = passing or staged(task.relation)
     try:
         batch = Batch(work, relation, work.columns(relation), subject, node)
         mark_deletes(batch, task, work, session.settings.started_at)
@@ -97,6 +119,8 @@ def _drain(
         )
         probes = strategy.probes(request)
         if probes or isinstance(way, NativeTarget):
+            if passing is not None:
+                raise NotMoved(None, tried=False)
             batch.settle()
             request = dataclasses.replace(request, staged=batch.name)
             probes = strategy.probes(request)

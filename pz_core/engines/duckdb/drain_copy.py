@@ -60,7 +60,7 @@ def copy_out(
         if local:
             _remove(Path(copy.path))
         raise
-    work.shield()
+    work.commits()
     with _local_files(batch):
         for move in copy.moves:
             Path(move.source).replace(move.target)
@@ -73,6 +73,7 @@ def copy_out(
 
 def _deliver(batch: Batch, copy: NativeCopy, work: Work, spec: WriteSpec, deliverer: DeliveringSink) -> None:
     work.also_on_cancel(deliverer.stop)
+    work.committing = True  # it can still be stopped, but only the deliverer knows where it was by then
     try:
         with connector_faults(batch.subject, batch.node):
             deliverer.deliver(spec, copy)

@@ -80,7 +80,7 @@ def stream_out(
             if points is not None:
                 points.before_commit()
             ended = True
-            work.shield()
+            work.commits()
             receipt = session.commit()
     except BaseException as error:
         work.shield()

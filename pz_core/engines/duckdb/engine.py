@@ -16,6 +16,7 @@ from pz_core.contract.engine import (
     LandTask,
     MaterialiseResult,
     MaterialiseTask,
+    Moved,
 )
 from pz_core.contract.ledger import LedgerState
 from pz_core.engines.duckdb.checks import check
@@ -87,6 +88,18 @@ class DuckDBEngine:
         """
         with self._session.task(control) as work:
             return drain(self._session, self._host, self._settings.batch_bytes, task, work)
+
+    def move(self, land: LandTask, make: MaterialiseTask, drain: DrainTask, control: Control) -> Moved:
+        """Carry out a landing, the one view on it and the one load of the view in a single pass.
+
+        Raises:
+            NotMoved: if it cannot be done so, or went wrong in any way. Nothing is staged.
+            Cancelled: if told to stop before the commit.
+        """
+        from pz_core.engines.duckdb.passing import move
+
+        with self._session.task(control) as work:
+            return move(self._session, self._host, self._settings.batch_bytes, land, make, drain, work)
 
     def open_ledger(self, task: DrainTask, control: Control) -> LedgerState:
         """Make the ledger of a task's target if there is none, and read what it says of the task's output.

@@ -18,14 +18,19 @@ _NUMBERED = re.compile(r"(.+)_\d+")
 _HINT = "correct the pipeline's SQL; pz compile shows it as it runs, under .pz/target/compiled"
 
 
-def materialise(task: MaterialiseTask, work: Work) -> MaterialiseResult:
+def materialise(task: MaterialiseTask, work: Work, name: str | None = None) -> MaterialiseResult:
     """Make the relation; what was there under its name before is replaced, or stays if this fails.
+
+    Args:
+        task: what to make.
+        work: of the task.
+        name: quoted name of the relation; without it the one in ``staging`` of the run's own file.
 
     Raises:
         PzError: PZ0501 in DuckDB's words; a guard inside the SQL fails under its own code.
         Cancelled: if told to stop.
     """
-    node, target = task.node.name, staged(task.relation)
+    node, target = task.node.name, name or staged(task.relation)
     one_select(work, task.sql, node, "the pipeline", _HINT)
     kind, other = ("VIEW", "TABLE") if task.as_view else ("TABLE", "VIEW")
     make = f"CREATE OR REPLACE {kind} {target} AS\n{task.sql}"

@@ -83,6 +83,7 @@ class Work:
         self._interrupter = Interrupter(cursor)
         self._others: list[Callable[[], None]] = []
         self._take_back = control.on_cancel(self._cancel)
+        self.committing = False
 
     def _cancel(self) -> None:
         self._interrupter.fire()
@@ -121,6 +122,11 @@ class Work:
     def shield(self) -> None:
         """From here on the task cannot be interrupted: it cleans up, or its commit has begun."""
         self._interrupter.stop()
+
+    def commits(self) -> None:
+        """From here on the target may have the rows, whatever comes."""
+        self.shield()
+        self.committing = True
 
     def rearm(self) -> None:
         """After a statement that failed, and whose failure is not the end: the next one can be interrupted again."""
