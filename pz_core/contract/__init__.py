@@ -24,8 +24,10 @@ if TYPE_CHECKING:
         Move,
         NativeCopy,
         NativeScan,
+        NativeStream,
         NativeTarget,
         Partition,
+        PipedSession,
         PlacingConnector,
         ReadHints,
         ReadSpec,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from pz_core.contract.load import SCHEMA_POLICIES, Reconciled, reconcile
     from pz_core.contract.observer import Observer
     from pz_core.contract.options import RESERVED_CONNECTION_KEYS, Option, OptionSet, option_set
-    from pz_core.contract.refusals import read_refusal, refusal
+    from pz_core.contract.refusals import read_refusal, refusal, trip
     from pz_core.contract.registration import API_VERSION, KINDS, Kind, Registration
     from pz_core.contract.resuming import CheckpointingSession, FeedSource, TokenRefused
     from pz_core.contract.secrets import Secret, reveal
@@ -84,11 +86,13 @@ __all__ = [
     "Move",
     "NativeCopy",
     "NativeScan",
+    "NativeStream",
     "NativeTarget",
     "Observer",
     "Option",
     "OptionSet",
     "Partition",
+    "PipedSession",
     "PlacingConnector",
     "Probe",
     "ReadHints",
@@ -116,6 +120,7 @@ __all__ = [
     "reconcile",
     "refusal",
     "resolved_scan",
+    "trip",
     "reveal",
 ]
 
@@ -143,8 +148,10 @@ _PLACES = {
     "Move": "connector",
     "NativeCopy": "connector",
     "NativeScan": "connector",
+    "NativeStream": "connector",
     "NativeTarget": "connector",
     "Partition": "connector",
+    "PipedSession": "connector",
     "PlacingConnector": "connector",
     "ReadHints": "connector",
     "ReadSpec": "connector",
@@ -170,6 +177,7 @@ _PLACES = {
     "OptionSet": "options",
     "option_set": "options",
     "read_refusal": "refusals",
+    "trip": "refusals",
     "refusal": "refusals",
     "API_VERSION": "registration",
     "KINDS": "registration",

@@ -210,6 +210,19 @@ class NativeCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeStream:
+    """Rows that DuckDB encodes, and that a write session takes from a pipe while it does: see :class:`PipedSession`.
+
+    For places that DuckDB can write the form of, but should not write to by itself.
+
+    Args:
+        mechanism: how, for the plan.
+    """
+
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
 class NativeTarget:
     """A table that DuckDB can write by itself once ``setup`` has run; a strategy's program runs on it there.
 
@@ -332,6 +345,29 @@ class ForeseeingSession(Protocol):
         """
 
 
+@runtime_checkable
+class PipedSession(Protocol):
+    """A session that can take its rows in a form that DuckDB writes; begun for a :class:`NativeStream`.
+
+    The engine asks for the pipe in place of the first batch, and runs its COPY once. A guard in the projection
+    (:func:`~pz_core.contract.refusals.trip`) may stop it at a value that the form cannot hold: the session is then
+    aborted, and another one is given the rows in batches, which can tell where the value stands.
+    """
+
+    def pipe(self) -> NativeCopy | None:
+        """The pipe that DuckDB writes to, with a reader at its other end; ``None`` to be given batches instead."""
+
+    def piped(self, rows: int | None) -> None:
+        """DuckDB's COPY has ended: wait until everything has been taken.
+
+        Args:
+            rows: so many were written; ``None`` if the COPY failed.
+
+        Raises:
+            ConnectorError: why the rows could not be taken.
+        """
+
+
 class Source(Protocol):
     """An open connection for reading. One is opened for every attempt of a node."""
 
@@ -403,7 +439,7 @@ def resolved_scan(source: Source, spec: ReadSpec) -> NativeScan | None:
 class Sink(Protocol):
     """An open connection for writing. One is opened for every attempt of a node."""
 
-    def native_write(self, spec: WriteSpec) -> NativeCopy | NativeTarget | None:
+    def native_write(self, spec: WriteSpec) -> NativeCopy | NativeTarget | NativeStream | None:
         """How DuckDB writes the entity by itself, or ``None``. Planning calls it offline: no effect, no I/O."""
 
     def begin(self, spec: WriteSpec, columns: tuple[Column, ...]) -> WriteSession | SqlWriteSession:

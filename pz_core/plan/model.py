@@ -41,6 +41,7 @@ class NodePlan:
         on_retry: of a sink: what a second delivery of the same batch would do.
         refusal: a refusal that stands only if the node is executed (PZ0353).
         decided_at_run: what depends on types that nobody declared, by topic, and the rule that a run follows.
+        rereads: of a sink: whether its load asks for the rows more than once.
         passes_into: of a source whose rows need not be staged: where they go.
     """
 
@@ -59,6 +60,7 @@ class NodePlan:
     retry: RetryPolicy | None = None
     refusal: PzError | None = None
     decided_at_run: Mapping[str, str] = field(default_factory=dict)
+    rereads: bool = False
     passes_into: PassInto | None = None
 
 

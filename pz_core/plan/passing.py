@@ -1,8 +1,8 @@
 """Which rows pass straight from their source into their sink, without being staged on the way.
 
 They may where nothing else needs them: one view reads the dataset, one sink is loaded from the view, nothing is
-checked, and no watermark or ledger depends on what landed. The view must make exactly one row of each row, since then the rows
-that the target was handed are the rows that were read, and every node can still account for its own.
+checked, and no watermark or ledger depends on what landed. The view must make exactly one row of each row, since then
+the rows that the target was handed are the rows that were read, and every node can still account for its own.
 
 Source: DESIGN "A row's journey" (how a relation is held is decided here, node by node).
 """
@@ -70,7 +70,7 @@ def _way(
     if not isinstance(sink, SinkNode) or sink.depends_on != (view.id,):
         return None
     task = plans[sink.id].task
-    if plans[sink.id].refusal is not None or not isinstance(task, DrainTask):
+    if plans[sink.id].refusal is not None or plans[sink.id].rereads or not isinstance(task, DrainTask):
         return None
     if not _takes_all(task, registry) or not _apart(context, source, sink, task):
         return None
@@ -107,8 +107,7 @@ def _takes_all(task: DrainTask, registry: Registry) -> bool:
         return False
     if strategy.traits.takes_keys or task.write.keys or task.ledger is not None or task.deletes is not None:
         return False
-    # Inside DuckDB a load asks for its rows more than once, so they would be held on the way in any case.
-    return not (task.tier == "native" and task.write.load_mode == "program") and task.write.load_mode != "rewrite"
+    return task.write.load_mode != "rewrite"
 
 
 def _apart(context: Context, source: SourceNode, sink: SinkNode, task: DrainTask) -> bool:

@@ -7,7 +7,14 @@ from typing import Any
 
 from pz_core.compile.model import SinkNode, SourceNode
 from pz_core.contract.capabilities import LoadMode
-from pz_core.contract.connector import ConnectorError, NativeCopy, NativeTarget, PlacingConnector, WriteSpec
+from pz_core.contract.connector import (
+    ConnectorError,
+    NativeCopy,
+    NativeStream,
+    NativeTarget,
+    PlacingConnector,
+    WriteSpec,
+)
 from pz_core.contract.engine import DrainTask, NodeRef, Tier, deletes_of
 from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import PzError
@@ -37,6 +44,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
     own: Mapping[str, Value] = {}
     claim: LedgerClaim | None = None
     tier: Tier = "universal"
+    rereads = False
     try:
         strategy: Any = registry.load("strategy", node.strategy)
         guarantee, on_retry = promise(node, strategy, told=bool(incremental_above(context.graph, node)))
@@ -51,7 +59,8 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
             how = f"refused: strategy '{node.strategy}'"  # told once a connection and strategy by the planner
         else:
             spec = write_spec(node, options, mode, context.graph.constants)
-            tier, how = _tier(context, node, target, spec)
+            tier, how, native = _tier(context, node, target, spec)
+            rereads = isinstance(native, NativeTarget)
             if guarantee == AT_LEAST_ONCE and tier == "universal" and target.capabilities.checkpointable_writes:
                 on_retry = f"after a failure it goes on behind the rows that the target confirmed; {on_retry}"
     except PzError as error:
@@ -84,6 +93,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         on_retry=on_retry,
         retry=retry,
         refusal=refusal,
+        rereads=rereads,
     )
 
 
@@ -243,7 +253,9 @@ def _refuse_feeds(context: Context, node: SinkNode, strategy: Any, feeds: frozen
         )
 
 
-def _tier(context: Context, node: SinkNode, target: Any, spec: WriteSpec) -> tuple[Tier, str]:
+def _tier(
+    context: Context, node: SinkNode, target: Any, spec: WriteSpec
+) -> tuple[Tier, str, NativeCopy | NativeTarget | NativeStream | None]:
     able = target.capabilities
     if context.graph.project.engine.force_universal:
         if not able.universal_write:
@@ -253,12 +265,12 @@ def _tier(context: Context, node: SinkNode, target: Any, spec: WriteSpec) -> tup
                 where=node.where,
                 hint="turn engine.force_universal off, or write to another connector",
             )
-        return "universal", "record batches because engine.force_universal is on"
+        return "universal", "record batches because engine.force_universal is on", None
     if not able.native_write:
-        return "universal", f"record batches because connector '{node.connector}' has no native write"
+        return "universal", f"record batches because connector '{node.connector}' has no native write", None
     native = _probe(context, node, spec)
     if native is not None:
-        return "native", f"DuckDB writes by {native.mechanism}"
+        return "native", f"DuckDB writes by {native.mechanism}", native
     if not able.universal_write:
         raise PzError(
             "PZ0353",
@@ -266,10 +278,11 @@ def _tier(context: Context, node: SinkNode, target: Any, spec: WriteSpec) -> tup
             where=node.where,
             hint="change the write's options",
         )
-    return "universal", f"record batches because connector '{node.connector}' has no native write for these options"
+    told = f"record batches because connector '{node.connector}' has no native write for these options"
+    return "universal", told, None
 
 
-def _probe(context: Context, node: SinkNode, spec: WriteSpec) -> NativeCopy | NativeTarget | None:
+def _probe(context: Context, node: SinkNode, spec: WriteSpec) -> NativeCopy | NativeTarget | NativeStream | None:
     sink = context.connectors.instance(node.connection).open_sink()
     try:
         return sink.native_write(spec)

@@ -12,6 +12,7 @@ from pz_core.contract.load import SCHEMA_POLICIES
 from pz_core.contract.options import Option, OptionSet, option_set
 from pz_core.errors import PzError
 from pz_postgres.names import TableName
+from pz_postgres.pipe import PIPES
 from pz_postgres.settings import Settings
 from pz_postgres.sink import TableSink
 from pz_postgres.source import TableSource, query_of
@@ -54,6 +55,7 @@ class Postgres:
         reads=True,
         native_read=True,
         universal_read=True,
+        native_write=PIPES,
         universal_write=True,
         load_modes=frozenset({"program"}),
         schema_policies=frozenset(SCHEMA_POLICIES),

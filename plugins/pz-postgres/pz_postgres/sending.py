@@ -1,4 +1,4 @@
-"""One COPY FROM STDIN, fed by a thread of its own: while the server takes one batch, the next is encoded."""
+"""One COPY FROM STDIN, fed by a thread of its own: while the server takes rows, the next are encoded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pz_postgres.control import statement_error
+from pz_postgres.pipe import Pipe
 
 if TYPE_CHECKING:
     import psycopg
@@ -35,7 +36,8 @@ class Sending:
 
     def __init__(self, connection: psycopg.Connection[Any], statement: str, subject: str) -> None:
         self._connection, self._statement, self._subject = connection, statement, subject
-        self._todo: queue.Queue[Path | None] = queue.Queue(_WAITING)
+        self._todo: queue.Queue[Path | Pipe | None] = queue.Queue(_WAITING)
+        self._trailed = False
         self._fault: BaseException | None = None
         self._context: Any = None
         self._writer: Any = None
@@ -51,6 +53,10 @@ class Sending:
         self._tell()
         self._todo.put(file)
 
+    def take(self, pipe: Pipe) -> None:
+        """Send all that is written to a pipe, in place of files, and close it; returns at once."""
+        self._todo.put(pipe)
+
     def finish(self) -> None:
         """Wait until all is sent, and end the COPY.
 
@@ -64,10 +70,21 @@ class Sending:
         self._tell()
         try:
             if self._writer is not None:
-                self._writer.write(_TRAILER)
+                if not self._trailed:
+                    self._writer.write(_TRAILER)
                 self._context.__exit__(None, None, None)
         except psycopg.Error as error:
             raise statement_error(error, self._subject) from error
+
+    def refuse(self) -> None:
+        """After the pipe has ended too soon: wait for the thread, and tell a fault that is not the writer's.
+
+        Raises:
+            ConnectorError: what the server, or the way to it, said before that.
+        """
+        self._todo.put(None)
+        self._thread.join()
+        self._tell()
 
     def abandon(self) -> None:
         """Give the COPY up; the server forgets its rows."""
@@ -84,14 +101,36 @@ class Sending:
             raise self._fault
 
     def _work(self) -> None:
-        while (file := self._todo.get()) is not None:
+        while (encoded := self._todo.get()) is not None:
             # After a fault the rest is only taken, so that whoever adds does not wait for ever.
             if self._fault is None:
                 try:
-                    self._send(file)
+                    self._pour(encoded) if isinstance(encoded, Pipe) else self._send(encoded)
                 except BaseException as error:  # noqa: BLE001 - it is raised again where rows are added
                     self._fault = error
-            file.unlink(missing_ok=True)
+            if isinstance(encoded, Pipe):
+                encoded.close()
+            else:
+                encoded.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        self._context = self._connection.cursor().copy(self._statement.encode())
+        self._writer = self._context.__enter__()
+
+    def _pour(self, pipe: Pipe) -> None:
+        """Everything as it comes, header and trailer included."""
+        import psycopg
+
+        piece = memoryview(bytearray(_PIECE))
+        try:
+            self._begin()
+            self._trailed = True
+            while size := pipe.read(piece):
+                self._tell()
+                self._writer.write(piece[:size])
+        except (psycopg.Error, OSError) as error:
+            self._context = None
+            raise statement_error(error, self._subject) from error
 
     def _send(self, file: Path) -> None:
         import psycopg
@@ -99,8 +138,7 @@ class Sending:
         try:
             begun = self._writer is not None
             if not begun:
-                self._context = self._connection.cursor().copy(self._statement.encode())
-                self._writer = self._context.__enter__()
+                self._begin()
             left = file.stat().st_size - len(_TRAILER)
             with file.open("rb") as stream:
                 if begun:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pz_core.contract.connector import ConnectorError, Receipt, Setup, WriteSpec
+from pz_core.contract.connector import ConnectorError, NativeCopy, Receipt, Setup, WriteSpec
 from pz_core.contract.ledger import LEDGER_TABLE
 from pz_core.values import Column, holds_exactly, quote_identifier, quote_literal, quote_path
 from pz_postgres.catalog import PgTable
 from pz_postgres.control import connect, connected, statement_error
 from pz_postgres.local import LOCAL, faults
 from pz_postgres.names import TableName
+from pz_postgres.pipe import Pipe
 from pz_postgres.reading import told_forms
 from pz_postgres.sending import Sending
 from pz_postgres.settings import Settings, extension_file
@@ -26,9 +27,9 @@ from pz_postgres.staging import (
     Carried,
     carry,
     described,
+    projected,
     proofs,
     raw_table,
-    selected,
     staged_view,
 )
 
@@ -75,6 +76,7 @@ class TableSession:
         self._laid = self._locked = self._proven = self._straight = False
         self._encoded: dict[str, str] = {}
         self._sending: Sending | None = None
+        self._pipe: Pipe | None = None
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._carried: tuple[Carried, ...] | None = None
         if not (batch and batch[0].name == _NO_COLUMN):
@@ -119,6 +121,35 @@ class TableSession:
             }
         return program[mentions[0] + 1 :]
 
+    def pipe(self) -> NativeCopy | None:
+        """The pipe that DuckDB writes PostgreSQL's binary form to; what that cannot hold trips a guard."""
+        carried = self._carried
+        if carried is None:
+            return None
+        self._lay()
+        self._pipe = Pipe(Path(self._folder.name) / "rows")
+        self._open_copy().take(self._pipe)
+        order = None if self._straight else "row_number() OVER ()"
+        projection = projected(carried, order, self._encoded, guarded=True)
+        # A file aside that is moved, as DuckDB makes one of its own accord, would be no pipe.
+        options = "FORMAT postgres_binary, USE_TMP_FILE false"
+        return NativeCopy(str(self._pipe.path), options, "pipe", setup=(_extension(),), projection=projection)
+
+    def piped(self, rows: int | None) -> None:
+        """Wait until the server has been sent all of it.
+
+        Raises:
+            ConnectorError: why it could not be sent; after a failed COPY only what is the transfer's own fault.
+        """
+        assert self._pipe is not None
+        self._pipe.end()
+        if rows is None:
+            assert self._sending is not None
+            self._sending.refuse()
+            return
+        self._rows, self._batches = rows, 1
+        self._finish_copy()
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Encode one batch, and have it sent; the server may take it while the next one is encoded."""
         import pyarrow as pa
@@ -133,11 +164,11 @@ class TableSession:
             with faults(self._subject):
                 self._refuse_unfit(duck, carried)
                 order = None if self._straight else f"{self._rows} + row_number() OVER ()"
-                query = selected(carried, "pz_batch", order, self._encoded)
+                query = f"SELECT {projected(carried, order, self._encoded)} FROM pz_batch"
                 duck.execute(f"COPY ({query}) TO {quote_literal(str(path))} (FORMAT postgres_binary)")
         finally:
             duck.unregister("pz_batch")
-        self._send(path)
+        self._open_copy().add(path)
         self._rows += batch.num_rows
         self._batches += 1
 
@@ -187,6 +218,8 @@ class TableSession:
     def abort(self) -> None:
         """Roll back."""
         sending, self._sending = self._sending, None
+        if self._pipe is not None:
+            self._pipe.end()
         if sending is not None:
             sending.abandon()
         if self._held is not None:
@@ -240,14 +273,14 @@ class TableSession:
                     hint="cast or filter the column in the pipeline, or change the target's type",
                 )
 
-    def _send(self, path: Path) -> None:
+    def _open_copy(self) -> Sending:
         if self._sending is None:
             names = [quote_identifier(c.name) for c in self._carried or ()]
             target = self.target if self._straight else f"pg_temp.{RAW}"
             fields = ", ".join(names if self._straight else [*names, self.order])
             statement = f"COPY {target} ({fields}) FROM STDIN (FORMAT BINARY)"
             self._sending = Sending(self._connection(), statement, self._subject)
-        self._sending.add(path)
+        return self._sending
 
     def _finish_copy(self) -> None:
         sending = self._sending
@@ -301,8 +334,7 @@ class TableSession:
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
-            load = Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension")
-            self._cursor = LOCAL.open((load,), self._subject)
+            self._cursor = LOCAL.open((_extension(),), self._subject)
         return self._cursor
 
     def _outcome(self, identity: str) -> bool | None:
@@ -328,6 +360,10 @@ class TableSession:
                 with contextlib.suppress(Exception):
                     thing.close()
         self._folder.cleanup()
+
+
+def _extension() -> Setup:
+    return Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension")
 
 
 def _columns_of(sql: str) -> set[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 
-from pz_core.contract.connector import AbortSemantics, WriteSpec
+from pz_core.contract.connector import AbortSemantics, NativeStream, WriteSpec
 from pz_core.values import Column
 from pz_postgres.catalog import PgTable, describe_table
 from pz_postgres.control import connected
 from pz_postgres.names import TableName
+from pz_postgres.pipe import PIPES
 from pz_postgres.session import TableSession
 from pz_postgres.settings import Settings
 from pz_postgres.staging import described
@@ -25,9 +26,9 @@ class TableSink:
         self._settings = settings
         self._sessions: list[TableSession] = []
 
-    def native_write(self, spec: WriteSpec) -> None:
-        """Nothing: see the module."""
-        return
+    def native_write(self, spec: WriteSpec) -> NativeStream | None:
+        """DuckDB encodes, and does no more: see the module."""
+        return NativeStream("COPY in PostgreSQL's binary form, which the connector sends") if PIPES else None
 
     def begin(self, spec: WriteSpec, columns: tuple[Column, ...]) -> TableSession:
         """Begin a write in one transaction.

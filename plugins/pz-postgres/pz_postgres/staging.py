@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pz_core.contract.connector import ConnectorError
+from pz_core.contract.refusals import trip
 from pz_core.values import Column, quote_identifier
 from pz_postgres.catalog import PgColumn
 from pz_postgres.reading import BINARY
@@ -313,25 +314,29 @@ class _Shaped:
         return self._made(read=read, straight=False, how=f"text through {target.shown}", proof=proof)
 
 
-def selected(carried: Sequence[Carried], relation: str, order: str | None, target: Mapping[str, str]) -> str:
-    """The SELECT of DuckDB over the batch, every value in the very type that is encoded.
+def projected(
+    carried: Sequence[Carried], order: str | None, target: Mapping[str, str], *, guarded: bool = False
+) -> str:
+    """The select list of DuckDB over the batch, every value in the very type that is encoded.
 
     Args:
         carried: the columns.
-        relation: the batch.
         order: expression that numbers the rows, ``None`` where they go straight into the target.
         target: the target's column -> its type in DuckDB, for those that go straight into one that is there.
+        guarded: whether a value that cannot be carried stops the statement.
     """
 
     def value(c: Carried) -> str:
         kind = target.get(c.name) or _ENCODED.get(c.raw)
         made = f"CAST({c.select} AS {'VARCHAR' if kind == 'JSON' else kind})" if kind else c.select
+        if guarded and c.unfit:
+            made = f"CASE WHEN {' OR '.join(test.condition for test in c.unfit)} THEN {trip()} ELSE {made} END"
         return f"{made} AS {quote_identifier(c.name)}"
 
     fields = [*map(value, carried)]
     if order is not None:
         fields.append(f"CAST({order} AS BIGINT) AS {quote_identifier(ORDER)}")
-    return f"SELECT {', '.join(fields)} FROM {relation}"
+    return ", ".join(fields)
 
 
 def raw_table(carried: Sequence[Carried]) -> str:

@@ -66,19 +66,25 @@ def copying(address: Any) -> list[Any]:
     )
 
 
+@pytest.fixture(params=["native", "universal"])
+def tier(request: Any) -> Any:
+    """Rows through a pipe that DuckDB writes to, and rows in batches."""
+    return request.param
+
+
 class Load(threading.Thread):
     """A load in a thread of its own, which is over within a time or fails the test."""
 
-    def __init__(self, made: Bench, spec: WriteSpec, rows: str = MANY) -> None:
+    def __init__(self, made: Bench, spec: WriteSpec, tier: Any, rows: str = MANY) -> None:
         super().__init__(daemon=True)
-        self.made, self.spec, self.rows = made, spec, rows
+        self.made, self.spec, self.tier, self.rows = made, spec, tier, rows
         self.control = KitControl()
         self.error: BaseException | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self.made.drain(self.rows, self.spec, "universal", batch_bytes=BATCH, control=self.control)
+            self.made.drain(self.rows, self.spec, self.tier, batch_bytes=BATCH, control=self.control)
         except BaseException as error:  # noqa: BLE001 - it is handed back to be judged
             self.error = error
 
@@ -90,9 +96,9 @@ class Load(threading.Thread):
 
 
 @WAYS
-def test_many_batches_arrive_whole(board: Any, bench: Callable[..., Bench], spec: WriteSpec) -> None:
+def test_many_batches_arrive_whole(board: Any, bench: Callable[..., Bench], spec: WriteSpec, tier: Any) -> None:
     rows = MANY.replace("'row '", "'r'")
-    done = bench(board).drain(rows, spec, "universal", batch_bytes=BATCH)
+    done = bench(board).drain(rows, spec, tier, batch_bytes=BATCH)
     kept = 0 if spec is REPLACE else 50
     assert done.rows_written == 200_000
     assert board.run("SELECT count(*), sum(i) FROM board WHERE s = 'r' || i") == [(200_000, 20_019_900_000)]
@@ -101,8 +107,8 @@ def test_many_batches_arrive_whole(board: Any, bench: Callable[..., Bench], spec
 
 @WAYS
 @pytest.mark.parametrize("rows", [0, 1], ids=["none", "one"])
-def test_no_batch_and_one_batch(board: Any, bench: Callable[..., Bench], spec: WriteSpec, rows: int) -> None:
-    bench(board).drain(f"SELECT i + 100 AS i, 'new' AS s FROM range({rows}) r(i)", spec, "universal")
+def test_no_batch_and_one_batch(board: Any, bench: Callable[..., Bench], spec: WriteSpec, rows: int, tier: Any) -> None:
+    bench(board).drain(f"SELECT i + 100 AS i, 'new' AS s FROM range({rows}) r(i)", spec, tier)
     kept = 0 if spec is REPLACE else 50
     assert board.run("SELECT count(*), count(*) FILTER (WHERE s = 'new') FROM board") == [(kept + rows, rows)]
 
@@ -119,10 +125,10 @@ def test_no_batch_and_one_batch(board: Any, bench: Callable[..., Bench], spec: W
     ids=["unique", "check", "null", "text"],
 )
 def test_a_row_that_the_target_refuses_undoes_all(
-    board: Any, bench: Callable[..., Bench], spec: WriteSpec, rows: str, told: str
+    board: Any, bench: Callable[..., Bench], spec: WriteSpec, rows: str, told: str, tier: Any
 ) -> None:
     with pytest.raises(PzError) as caught:
-        bench(board).drain(rows, spec, "universal", batch_bytes=BATCH)
+        bench(board).drain(rows, spec, tier, batch_bytes=BATCH)
     assert caught.value.code in ("PZ0501", "PZ0812", "PZ0804") and told in str(caught.value)
     untouched(board)
 
@@ -130,9 +136,9 @@ def test_a_row_that_the_target_refuses_undoes_all(
 @DEEP_WAYS
 @pytest.mark.parametrize("end", ["pg_terminate_backend", "pg_cancel_backend"])
 def test_a_session_that_is_ended_on_the_server(
-    board: Any, bench: Callable[..., Bench], spec: WriteSpec, end: str
+    board: Any, bench: Callable[..., Bench], spec: WriteSpec, end: str, tier: Any
 ) -> None:
-    load = Load(bench(board), spec)
+    load = Load(bench(board), spec, tier)
     wait_until(lambda: bool(copying(board)), "the COPY to run")
     for (pid,) in copying(board):
         board.run(f"SELECT {end}(%s)", pid)
@@ -144,10 +150,10 @@ def test_a_session_that_is_ended_on_the_server(
 @DEEP_WAYS
 @pytest.mark.parametrize("sent", [200_000, 1_500_000])
 def test_a_connection_that_is_dropped_in_the_middle(
-    board: Any, bench: Callable[..., Bench], spec: WriteSpec, sent: int
+    board: Any, bench: Callable[..., Bench], spec: WriteSpec, sent: int, tier: Any
 ) -> None:
     with DroppingProxy((board.host, board.port), after_sent=sent) as proxy:
-        load = Load(bench(dataclasses.replace(board, port=proxy.port)), spec)
+        load = Load(bench(dataclasses.replace(board, port=proxy.port)), spec, tier)
         error = load.fault()
     assert isinstance(error, ConnectorError) and error.transient and proxy.dropped == 1
     wait_until(lambda: not copying(board), "the server to notice")
@@ -155,8 +161,10 @@ def test_a_connection_that_is_dropped_in_the_middle(
 
 
 @WAYS
-def test_a_load_that_is_cancelled_ends_soon(board: Any, bench: Callable[..., Bench], spec: WriteSpec) -> None:
-    load = Load(bench(board), spec)
+def test_a_load_that_is_cancelled_ends_soon(
+    board: Any, bench: Callable[..., Bench], spec: WriteSpec, tier: Any
+) -> None:
+    load = Load(bench(board), spec, tier)
     wait_until(lambda: bool(copying(board)), "the COPY to run")
     began = time.monotonic()
     load.control.cancel()
@@ -165,10 +173,12 @@ def test_a_load_that_is_cancelled_ends_soon(board: Any, bench: Callable[..., Ben
     untouched(board)
 
 
-def test_a_load_that_waits_for_another_is_cancelled_all_the_same(board: Any, bench: Callable[..., Bench]) -> None:
+def test_a_load_that_waits_for_another_is_cancelled_all_the_same(
+    board: Any, bench: Callable[..., Bench], tier: Any
+) -> None:
     with board.connect() as other, other.transaction(force_rollback=True):
         other.execute("INSERT INTO board VALUES (100, 'other')")
-        load = Load(bench(board), APPEND)
+        load = Load(bench(board), APPEND, tier)
         waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         wait_until(lambda: board.run(waits) == [(1,)], "the load to wait")
         began = time.monotonic()
@@ -178,9 +188,11 @@ def test_a_load_that_waits_for_another_is_cancelled_all_the_same(board: Any, ben
     untouched(board)
 
 
-def test_a_row_that_cannot_be_encoded_stops_what_is_being_sent(board: Any, bench: Callable[..., Bench]) -> None:
+def test_a_row_that_cannot_be_encoded_stops_what_is_being_sent(
+    board: Any, bench: Callable[..., Bench], tier: Any
+) -> None:
     rows = MANY.replace("i,", "CASE WHEN i = 199999 THEN error('no such row') ELSE i END::BIGINT AS i,", 1)
-    load = Load(bench(board), APPEND, rows)
+    load = Load(bench(board), APPEND, tier, rows)
     assert isinstance(load.fault(), PzError)
     untouched(board)
 
@@ -204,7 +216,9 @@ def test_a_batch_that_is_gone_before_it_is_sent_is_not_left_out(
 
 @pytest.mark.deep
 @WAYS
-def test_a_server_that_is_killed_in_the_middle(bench: Callable[..., Bench], spec: WriteSpec, monkeypatch: Any) -> None:
+def test_a_server_that_is_killed_in_the_middle(
+    bench: Callable[..., Bench], spec: WriteSpec, monkeypatch: Any, tier: Any
+) -> None:
     try:
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(tempfile, "tempdir", None)
@@ -215,7 +229,7 @@ def test_a_server_that_is_killed_in_the_middle(bench: Callable[..., Bench], spec
         address = server.address
         address.run("CREATE TABLE board AS SELECT i::bigint AS i, 'old' AS s FROM generate_series(1, 50) i")
         address.run("CHECKPOINT")  # the tests' servers may lose what they have just committed
-        load = Load(bench(address), spec)
+        load = Load(bench(address), spec, tier)
         wait_until(lambda: bool(copying(address)), "the COPY to run")
         server.kill()
         error = load.fault()

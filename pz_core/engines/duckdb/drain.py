@@ -11,7 +11,7 @@ from typing import cast
 
 import duckdb
 
-from pz_core.contract.connector import DeliveringSink, NativeCopy, NativeTarget, Sink
+from pz_core.contract.connector import DeliveringSink, NativeCopy, NativeStream, NativeTarget, Sink
 from pz_core.contract.engine import DrainResult, DrainTask, Host, NotMoved, TaskWarning
 from pz_core.contract.strategy import LoadRequest, Probe, Strategy
 from pz_core.engines.duckdb.capturing import mark_deletes
@@ -90,7 +90,7 @@ def _drain(
     passing: str | None,
 ) -> DrainResult:
     node = task.node.name
-    way: NativeCopy | NativeTarget | None = None
+    way: NativeCopy | NativeTarget | NativeStream | None = None
     relation = passing or staged(task.relation)
     try:
         batch = Batch(work, relation, work.columns(relation), subject, node)
@@ -128,7 +128,7 @@ def _drain(
     except duckdb.Error as error:
         work.recognise(error)
         raise pipeline_error(error, node, _HINT) from error
-    if way is not None:
+    if isinstance(way, (NativeCopy, NativeTarget)):
         session.set_up(work, way.setup, subject, node)
     try:
         if isinstance(way, NativeCopy):
@@ -139,7 +139,7 @@ def _drain(
         else:
             from pz_core.engines.duckdb.drain_stream import stream_out  # Arrow is loaded where batches move
 
-            result = stream_out(session, sink, batch, strategy, request, task, batch_bytes, work)
+            result = stream_out(session, sink, batch, strategy, request, task, batch_bytes, work, way is not None)
     except duckdb.Error as error:
         work.recognise(error)
         raise edge_error(error, subject, node) from error

@@ -12,8 +12,16 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from pz_core.contract.connector import ForeseeingSession, Receipt, Sink, SqlWriteSession, WriteSession
+from pz_core.contract.connector import (
+    ForeseeingSession,
+    PipedSession,
+    Receipt,
+    Sink,
+    SqlWriteSession,
+    WriteSession,
+)
 from pz_core.contract.engine import Delivery, DrainResult, DrainTask, Stalls
+from pz_core.contract.refusals import is_trip
 from pz_core.contract.strategy import LoadRequest, Strategy
 from pz_core.engines.duckdb import arrow
 from pz_core.engines.duckdb.delivering import Checkpoints, checkpoints, leave_behind
@@ -24,6 +32,7 @@ from pz_core.engines.duckdb.ledger import LoadLedger, session_ledger
 from pz_core.engines.duckdb.loading import Batch, ddl, fit
 from pz_core.engines.duckdb.session import Session, Work
 from pz_core.errors import PzError, Where
+from pz_core.values import quote_literal
 
 _PROGRESS_BATCHES = 10
 _HINT = "correct the pipeline that the output is loaded from"
@@ -38,16 +47,41 @@ def stream_out(
     task: DrainTask,
     batch_bytes: int,
     work: Work,
+    native: bool = False,
 ) -> DrainResult:
     """Stream the relation into a write session. Zero rows begin and commit a session too.
 
-    ``rows_written`` is what the receipt says; for a keyed strategy on a table that may be fewer than staged.
+    ``rows_written`` is what the receipt says; for a keyed strategy on a table that may be fewer than staged. With
+    ``native`` DuckDB writes the rows into the session's pipe, if the session offers one.
 
     Raises:
         ConnectorError: what the connector said; the session was aborted unless its commit had been tried.
         PzError: PZ0804, PZ0811, PZ0324, PZ0501, PZ0520 if the target has a part of the batch.
         Cancelled: if told to stop before the commit.
     """
+    if native:
+        try:
+            return _streamed(engine, sink, batch, strategy, request, task, batch_bytes, work, True)
+        except _Tripped:
+            work.rearm()  # batches can say where the value stands
+    return _streamed(engine, sink, batch, strategy, request, task, batch_bytes, work, False)
+
+
+class _Tripped(PzError):
+    """A value cannot be written in the form of a pipe; it never leaves this module."""
+
+
+def _streamed(
+    engine: Session,
+    sink: Sink,
+    batch: Batch,
+    strategy: Strategy,
+    request: LoadRequest,
+    task: DrainTask,
+    batch_bytes: int,
+    work: Work,
+    native: bool,
+) -> DrainResult:
     subject, node = batch.subject, batch.node
     with connector_faults(subject, node):
         session = sink.begin(task.write, batch.columns)
@@ -66,7 +100,9 @@ def stream_out(
             after = _prepare(session, batch, strategy, request, task)
             if isinstance(session, ForeseeingSession):
                 after = session.foresee(after)
-            stream.into(session, None if points is None else points.query)
+            piped = native and points is None and stream.piped(session, engine)
+            if not piped:
+                stream.into(session, None if points is None else points.query)
             resumed = 0 if points is None else points.resumed
             staged_rows = batch.rows()
             if staged_rows is not None and staged_rows != resumed + stream.rows:
@@ -98,8 +134,8 @@ def stream_out(
     return DrainResult(
         resumed + stream.rows,
         resumed + _taken(receipt),
-        "universal",
-        stream.stalls(),
+        "native" if piped else "universal",
+        None if piped else stream.stalls(),
         delivery=delivery,
         choices=receipt.choices,
     )
@@ -181,6 +217,33 @@ class _Stream:
             self._batches += 1
             if self._batches % _PROGRESS_BATCHES == 0:
                 self._work.control.progress(self.rows, self._bytes, self._batches)
+
+    def piped(self, session: WriteSession | SqlWriteSession, engine: Session) -> bool:
+        """Have DuckDB write every row into the session's pipe.
+
+        Returns:
+            Whether the session has one.
+
+        Raises:
+            _Tripped: if a value cannot go this way.
+        """
+        copy = session.pipe() if isinstance(session, PipedSession) else None
+        if copy is None:
+            return False
+        assert isinstance(session, PipedSession)
+        try:
+            engine.set_up(self._work, copy.setup, self._batch.subject, self._batch.node)
+            query = f"SELECT {copy.projection} FROM {self._batch.name}"
+            self.rows = self._work.count(f"COPY ({query}) TO {quote_literal(copy.path)} ({copy.options})")
+        except duckdb.Error as error:
+            self._work.recognise(error)
+            if is_trip(str(error)):
+                raise _Tripped("PZ0812", "a value does not go this way") from error
+            session.piped(None)  # where it has a fault, DuckDB only noticed that nobody reads any more
+            raise pipeline_error(error, self._batch.node, _HINT) from error
+        self.handed = self.rows
+        session.piped(self.rows)
+        return True
 
     def stalls(self) -> Stalls:
         """The producer waits while the sink writes, the consumer while DuckDB computes."""

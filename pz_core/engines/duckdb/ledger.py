@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn
 
 import duckdb
 
-from pz_core.contract.connector import NativeTarget, Sink, SqlWriteSession, WriteSession
+from pz_core.contract.connector import NativeStream, NativeTarget, Sink, SqlWriteSession, WriteSession
 from pz_core.contract.engine import DrainTask, Host
 from pz_core.contract.ledger import (
     Ask,
@@ -93,9 +93,10 @@ def open_ledger(session: Session, host: Host, task: DrainTask, work: Work) -> Le
         try:
             if task.tier == "native":
                 way = sink.native_write(task.write)
-                if not isinstance(way, NativeTarget):
+                if isinstance(way, NativeTarget):
+                    return _open_attached(session, way, task.ledger, work, subject, node)
+                if not isinstance(way, NativeStream):
                     refuse_without(subject, node)
-                return _open_attached(session, way, task.ledger, work, subject, node)
             return _open_session(sink, task, subject, node)
         finally:
             sink.close()
