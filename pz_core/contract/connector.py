@@ -131,6 +131,8 @@ class ReadSpec:
 class Setup:
     """A statement to run once a run on the engine's DuckDB before a native edge (LOAD, ATTACH, CREATE SECRET).
 
+    One of kind ``extension`` that is known while the run is planned may be run as soon as the run begins.
+
     Args:
         sql: the statement; never logged.
         kind: what it is, for messages: ``attach``, ``extension``, ``secret``, ``setting``.
@@ -217,9 +219,11 @@ class NativeStream:
 
     Args:
         mechanism: how, for the plan.
+        setup: statements that the session's pipe will need, as far as they are known before.
     """
 
     mechanism: str
+    setup: tuple[Setup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,7 +493,8 @@ class DeliveringSink(Protocol):
 class Connector(Protocol):
     """A kind of place. The class is what a registration's target names.
 
-    Class attributes are the declaration; an instance is one connection of a project.
+    Class attributes are the declaration; an instance is one connection of a project. An optional one, ``imports``, is a
+    tuple of names of modules that its places need and no plan does: they are imported while a run begins.
     """
 
     name: ClassVar[str]

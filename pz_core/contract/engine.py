@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from pz_core.contract.check import CheckDefinition
-from pz_core.contract.connector import AbortSemantics, Connector, CursorBounds, ReadSpec, WriteSpec
+from pz_core.contract.connector import AbortSemantics, Connector, CursorBounds, ReadSpec, Setup, WriteSpec
 from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import Notice
 from pz_core.values import Column, Value
@@ -358,6 +358,7 @@ class EngineSettings:
         threads: DuckDB's threads, ``None`` for its own default.
         batch_bytes: target size of a record batch.
         run_id, started_at: of this run (``started_at`` ISO, UTC).
+        ahead: extensions that tasks will need; an engine may load them before it is asked.
     """
 
     staging_path: str
@@ -368,6 +369,7 @@ class EngineSettings:
     run_id: str = ""
     started_at: str = ""
     options: Mapping[str, Value] = field(default_factory=dict)
+    ahead: tuple[Setup, ...] = ()
 
 
 class Host(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from pz_core.compile.model import Graph
+from pz_core.contract.connector import Setup
 from pz_core.contract.engine import CheckTask, DrainTask, LandTask, MaterialiseTask
 from pz_core.errors import Notice, PzError
 
@@ -20,6 +21,11 @@ class RetryPolicy:
     max_attempts: int = 3
     base_delay_ms: int = 1_000
     max_delay_ms: int = 30_000
+
+
+def loaded_ahead(setup: tuple[Setup, ...]) -> tuple[Setup, ...]:
+    """What of the statements of an edge can be run before its turn comes."""
+    return tuple(step for step in setup if step.kind == "extension")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class NodePlan:
         on_retry: of a sink: what a second delivery of the same batch would do.
         refusal: a refusal that stands only if the node is executed (PZ0353).
         decided_at_run: what depends on types that nobody declared, by topic, and the rule that a run follows.
+        ahead: extensions of DuckDB that the node will need; loading one takes a while, and can be done in the meantime.
         rereads: of a sink: whether its load asks for the rows more than once.
         passes_into: of a source whose rows need not be staged: where they go.
     """
@@ -60,6 +67,7 @@ class NodePlan:
     retry: RetryPolicy | None = None
     refusal: PzError | None = None
     decided_at_run: Mapping[str, str] = field(default_factory=dict)
+    ahead: tuple[Setup, ...] = ()
     rereads: bool = False
     passes_into: PassInto | None = None
 

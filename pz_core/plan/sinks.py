@@ -19,7 +19,7 @@ from pz_core.contract.engine import DrainTask, NodeRef, Tier, deletes_of
 from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import PzError
 from pz_core.plan.ledgers import incremental_above, keeps_ledger, ledger_claim, looks_back
-from pz_core.plan.model import NodePlan
+from pz_core.plan.model import NodePlan, loaded_ahead
 from pz_core.plan.retries import retry_policy
 from pz_core.plan.sources import Context, at_plan_time, refuse_long_name
 from pz_core.plan.specs import has_calendar_token, split_options, write_spec
@@ -44,7 +44,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
     own: Mapping[str, Value] = {}
     claim: LedgerClaim | None = None
     tier: Tier = "universal"
-    rereads = False
+    native: NativeCopy | NativeTarget | NativeStream | None = None
     try:
         strategy: Any = registry.load("strategy", node.strategy)
         guarantee, on_retry = promise(node, strategy, told=bool(incremental_above(context.graph, node)))
@@ -60,7 +60,6 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         else:
             spec = write_spec(node, options, mode, context.graph.constants)
             tier, how, native = _tier(context, node, target, spec)
-            rereads = isinstance(native, NativeTarget)
             if guarantee == AT_LEAST_ONCE and tier == "universal" and target.capabilities.checkpointable_writes:
                 on_retry = f"after a failure it goes on behind the rows that the target confirmed; {on_retry}"
     except PzError as error:
@@ -93,7 +92,8 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         on_retry=on_retry,
         retry=retry,
         refusal=refusal,
-        rereads=rereads,
+        ahead=() if native is None else loaded_ahead(native.setup),
+        rereads=isinstance(native, NativeTarget),
     )
 
 

@@ -10,7 +10,7 @@ from pz_core.contract.connector import ConnectorError, NativeScan, ReadSpec
 from pz_core.contract.engine import LandTask, NodeRef, Tier
 from pz_core.errors import Problems, PzError
 from pz_core.plan.connectors import Connectors
-from pz_core.plan.model import NodePlan
+from pz_core.plan.model import NodePlan, loaded_ahead
 from pz_core.plan.pushdown import Pushdown, pushdown_of
 from pz_core.plan.retries import retry_policy
 from pz_core.plan.specs import has_calendar_token, read_spec
@@ -74,6 +74,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
     refusal: PzError | None = None
     shape = declared_shape(node)
     pushed, partitions, split = Pushdown(), 1, ""
+    scan: NativeScan | None = None
     try:
         target: Any = context.connectors.target(node.connection)
         refuse_long_name(node, target, node.dataset)
@@ -117,6 +118,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         retry=retry,
         refusal=refusal,
         decided_at_run=undecided,
+        ahead=() if scan is None else loaded_ahead(scan.setup),
     )
 
 

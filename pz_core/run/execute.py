@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from pz_core.compile.model import Graph
+from pz_core.compile.model import Graph, SinkNode, SourceNode
 from pz_core.contract.engine import Engine, EngineSettings, LandTask
 from pz_core.contract.events import NodeStarted, RunStarted
 from pz_core.contract.observer import Observer
@@ -251,6 +252,26 @@ class _Run:
             recorder=self.recorder,
         ).finish(outcome, status)
 
+    def _import_ahead(self) -> None:
+        """Import what the connectors of this run need for their places, while DuckDB does its part.
+
+        A module that cannot be imported is told by whoever needs it.
+        """
+        names: dict[str, None] = {}
+        for node in self.graph.nodes:
+            if node.id in self.effective and isinstance(node, (SourceNode, SinkNode)):
+                with suppress(PzError):
+                    found = self.registry.load("connector", node.connector)
+                    names.update(dict.fromkeys(getattr(found, "imports", ())))
+
+        def work() -> None:
+            for name in names:
+                with suppress(Exception):
+                    import_module(name)
+
+        if names:
+            Thread(target=work, name="pz-import-ahead", daemon=True).start()
+
     def _engine(self) -> Engine:
         config = self.project.engine
         settings = EngineSettings(
@@ -261,7 +282,9 @@ class _Run:
             batch_bytes=config.batch_bytes,
             run_id=self.run_id,
             started_at=self.started_at,
+            ahead=tuple(dict.fromkeys(s for node in self.plan.nodes if node.id in self.effective for s in node.ahead)),
         )
+        self._import_ahead()
         made: Engine = self.registry.load("engine", config.name)(settings, RunHost(self.project, self.registry))
         return made
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pz_core.contract.connector import ConnectorError, NativeCopy, Receipt, Setup, WriteSpec
+from pz_core.contract.connector import ConnectorError, NativeCopy, Receipt, WriteSpec
 from pz_core.contract.ledger import LEDGER_TABLE
 from pz_core.values import Column, holds_exactly, quote_identifier, quote_literal, quote_path
 from pz_postgres.catalog import PgTable
@@ -19,7 +19,7 @@ from pz_postgres.names import TableName
 from pz_postgres.pipe import Pipe
 from pz_postgres.reading import told_forms
 from pz_postgres.sending import Sending
-from pz_postgres.settings import Settings, extension_file
+from pz_postgres.settings import Settings, loading
 from pz_postgres.staging import (
     ORDER,
     RAW,
@@ -133,7 +133,7 @@ class TableSession:
         projection = projected(carried, order, self._encoded, guarded=True)
         # A file aside that is moved, as DuckDB makes one of its own accord, would be no pipe.
         options = "FORMAT postgres_binary, USE_TMP_FILE false"
-        return NativeCopy(str(self._pipe.path), options, "pipe", setup=(_extension(),), projection=projection)
+        return NativeCopy(str(self._pipe.path), options, "pipe", setup=(loading(),), projection=projection)
 
     def piped(self, rows: int | None) -> None:
         """Wait until the server has been sent all of it.
@@ -334,7 +334,7 @@ class TableSession:
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
-            self._cursor = LOCAL.open((_extension(),), self._subject)
+            self._cursor = LOCAL.open((loading(),), self._subject)
         return self._cursor
 
     def _outcome(self, identity: str) -> bool | None:
@@ -360,10 +360,6 @@ class TableSession:
                 with contextlib.suppress(Exception):
                     thing.close()
         self._folder.cleanup()
-
-
-def _extension() -> Setup:
-    return Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension")
 
 
 def _columns_of(sql: str) -> set[str]:

@@ -134,7 +134,7 @@ class Settings:
         conninfo = " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters().items())
         mode = "READ_ONLY, ISOLATION_LEVEL 'REPEATABLE READ'"
         return (
-            Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension"),
+            loading(),
             Setup(
                 f"CREATE TEMPORARY SECRET IF NOT EXISTS {quote_identifier(secret)} (TYPE postgres, {given})", "secret"
             ),
@@ -148,6 +148,23 @@ class Settings:
     def alias(self, purpose: str) -> str:
         """A name in the engine's DuckDB, one a connection and purpose."""
         return f"pz_pg_{_plain(self.name)}_{_digest(repr((self.name, purpose)))}"
+
+
+def loading() -> Setup:
+    """The statement that loads DuckDB's extension.
+
+    Raises:
+        ConnectorError: PZ0311 if its package is not installed.
+    """
+    return Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension")
+
+
+def planned_loading() -> tuple[Setup, ...]:
+    """The same for a plan, which does not mind what is not installed."""
+    try:
+        return (loading(),)
+    except ConnectorError:
+        return ()
 
 
 def extension_file() -> Path:

@@ -15,7 +15,7 @@ from pz_postgres.control import connected
 from pz_postgres.names import TableName
 from pz_postgres.pipe import PIPES
 from pz_postgres.session import TableSession
-from pz_postgres.settings import Settings
+from pz_postgres.settings import Settings, planned_loading
 from pz_postgres.staging import described
 
 
@@ -28,7 +28,9 @@ class TableSink:
 
     def native_write(self, spec: WriteSpec) -> NativeStream | None:
         """DuckDB encodes, and does no more: see the module."""
-        return NativeStream("COPY in PostgreSQL's binary form, which the connector sends") if PIPES else None
+        if not PIPES:
+            return None
+        return NativeStream("COPY in PostgreSQL's binary form, which the connector sends", planned_loading())
 
     def begin(self, spec: WriteSpec, columns: tuple[Column, ...]) -> TableSession:
         """Begin a write in one transaction.

@@ -17,7 +17,7 @@ from pz_postgres.local import LOCAL, faults, stream
 from pz_postgres.names import TableName
 from pz_postgres.partitions import condition_of, partitions_of
 from pz_postgres.reading import Rule, rules_of, scan, shared_scan, told_forms
-from pz_postgres.settings import Settings
+from pz_postgres.settings import Settings, planned_loading
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,7 +58,7 @@ class TableSource:
         """That DuckDB's extension reads; a read in partitions has none, since each asks for its own rows."""
         if _parts(spec) > 1:
             return None
-        return NativeScan("SELECT NULL", "the postgres extension", rule=_RULE)
+        return NativeScan("SELECT NULL", "the postgres extension", setup=planned_loading(), rule=_RULE)
 
     def resolve_scan(self, spec: ReadSpec) -> NativeScan | None:
         """The scan of what is there now.

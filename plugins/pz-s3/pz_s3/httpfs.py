@@ -79,7 +79,7 @@ def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
         parts["ENDPOINT"] = quote_literal(settings.endpoint)
     listed = ", ".join(f"{word} {value}" for word, value in parts.items())
     return (
-        Setup(f"LOAD {quote_literal(str(_extension()))}", "extension"),
+        _loading(),
         Setup(f"CREATE OR REPLACE TEMPORARY SECRET {quote_identifier(name)} ({listed})", "secret"),
     )
 
@@ -132,6 +132,18 @@ def reader(base_dir: str, statements: Sequence[Setup]) -> duckdb.DuckDBPyConnect
                 ) from None
             one.ran[made] = statement.sql
         return set_up_session(one.database.cursor())
+
+
+def planned_loading() -> tuple[Setup, ...]:
+    """The statement that loads the extension, for a plan, which does not mind if it is not installed."""
+    try:
+        return (_loading(),)
+    except ConnectorError:
+        return ()
+
+
+def _loading() -> Setup:
+    return Setup(f"LOAD {quote_literal(str(_extension()))}", "extension")
 
 
 def _extension() -> Path:

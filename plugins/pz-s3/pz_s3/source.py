@@ -66,7 +66,8 @@ class ObjectSource(FilesSource):
     def native_scan(self, spec: ReadSpec) -> NativeScan | None:
         """For a plan; nothing is asked. ``None`` where other connections have taken all ways to name the bucket."""
         place = self._places(spec, self.checked(spec), None)[0]
-        return super().native_scan(spec) if httpfs.scheme(self._client, place.bucket) is not None else None
+        planned = super().native_scan(spec) if httpfs.scheme(self._client, place.bucket) is not None else None
+        return None if planned is None else dataclasses.replace(planned, setup=httpfs.planned_loading())
 
     def planned_place(self, spec: ReadSpec, read: FileRead) -> str:
         """The address or the pattern of the read."""

@@ -15,6 +15,8 @@ from pz_core.values import quote_literal
 _DELIMITERS = (",", ";", "\t", "|")
 #: Bytes that DuckDB reads at a time and gives to one thread. Left to itself it takes sixteen times the longest record.
 _BUFFER = 2 * LONGEST_RECORD
+#: The same for a look at the first records: to fill the large buffer takes longer than to look.
+_SAMPLE_RECORD = 1024 * 1024
 _CODECS = {"utf-8": "utf-8-sig", "utf-16": "utf-16", "latin-1": "latin-1"}
 
 
@@ -72,16 +74,16 @@ class _Scan:
 
     dialect: _Dialect
 
-    def __call__(self, files: Sequence[SourceFile], types: dict[str, str], extra: str = "") -> str:
+    def __call__(self, files: Sequence[SourceFile], types: dict[str, str], *, sample: bool = False) -> str:
         d = self.dialect
+        longest, buffer = (_SAMPLE_RECORD, 2 * _SAMPLE_RECORD) if sample else (LONGEST_RECORD, _BUFFER)
         columns = ", ".join(f"{quote_literal(name)}: {quote_literal(kind)}" for name, kind in types.items())
         return (
             f"read_csv({file_list(files)}, columns={{{columns}}}, auto_detect=false, header={str(d.header).lower()}, "
             f"delim={quote_literal(d.delimiter)}, quote={quote_literal(d.quote)}, escape={quote_literal(d.escape)}, "
             f"encoding={quote_literal(d.encoding)}, nullstr='', allow_quoted_nulls=false, strict_mode=true, "
-            f"null_padding=false, ignore_errors=false, max_line_size={LONGEST_RECORD}, buffer_size={_BUFFER}, "
-            "hive_partitioning=false, "
-            f"union_by_name=false{extra})"
+            f"null_padding=false, ignore_errors=false, max_line_size={longest}, buffer_size={buffer}, "
+            "hive_partitioning=false, union_by_name=false)"
         )
 
 

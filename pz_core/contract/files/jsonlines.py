@@ -154,11 +154,11 @@ class _Scan:
 
     layout: str
 
-    def __call__(self, files: Sequence[SourceFile], types: Mapping[str, str], extra: str = "") -> str:
+    def __call__(self, files: Sequence[SourceFile], types: Mapping[str, str], *, sample: bool = False) -> str:
         columns = ", ".join(f"{quote_literal(name)}: {quote_literal(kind)}" for name, kind in types.items())
         return (
             f"read_json({file_list(files)}, columns={{{columns}}}, format={quote_literal(self.layout)}, "
-            f"records='true', auto_detect=false, {_COMMON}{extra})"
+            f"records='true', auto_detect=false, {_COMMON})"
         )
 
 

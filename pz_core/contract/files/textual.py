@@ -33,6 +33,8 @@ from pz_core.values import duckdb_type, quote_identifier
 _SAMPLE = 2_000
 #: For columns whose first texts are all NULL.
 _LONG_SAMPLE = 100_000
+#: So many rows rule out what a column cannot be; DuckDB takes long over casts that fail.
+_FEW = 64
 #: So many columns are asked about in one query: the time that DuckDB takes to plan one grows with their square.
 _AT_ONCE = 10
 #: Found types that DuckDB's csv parser makes from plain text exactly as a cast does, only faster.
@@ -42,8 +44,8 @@ _DIRECT = frozenset({"BIGINT", "DOUBLE", "DATE", "TIMESTAMP"})
 class ScanText(Protocol):
     """Builds the table function that reads files with the given column types."""
 
-    def __call__(self, files: Sequence[SourceFile], types: dict[str, str], extra: str = "") -> str:
-        """SQL of the scan; ``extra`` is text before the closing parenthesis."""
+    def __call__(self, files: Sequence[SourceFile], types: dict[str, str], *, sample: bool = False) -> str:
+        """SQL of the scan; one for a sample may fail at a record that is longer than most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,13 @@ def _sampled(
     """What :func:`_settle` says, of a sample and with few of its questions: casts rule out most kinds at once."""
     if not indices or not sources:
         return dict.fromkeys(indices, (None, "VARCHAR"))
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE pz_sample AS SELECT * FROM {_rows(sources, indices, limit)}")
+    import duckdb
+
+    make = "CREATE OR REPLACE TEMP TABLE pz_sample AS SELECT * FROM "
+    try:
+        connection.execute(make + _rows(sources, indices, limit, sample=True))
+    except duckdb.Error:
+        connection.execute(make + _rows(sources, indices, limit))
     made: dict[int, tuple[Kind | None, str]] = {}
     for start in range(0, len(indices), _AT_ONCE):
         made |= _judged(connection, indices[start : start + _AT_ONCE], rules)
@@ -132,7 +140,8 @@ def _judged(connection: Connection, indices: Sequence[int], rules: TextRules) ->
     if not filled:
         return made
     casts = ", ".join(f"count(*) FILTER (NOT {test})" for i in filled for test in cast_tests(f"k{i}", rules))
-    answer = iter(connection.execute(ask.format(casts)).fetchall()[0])
+    few = f"(SELECT * FROM pz_sample WHERE {' OR '.join(f'k{i} IS NOT NULL' for i in filled)} LIMIT {_FEW})"
+    answer = iter(connection.execute(f"SELECT {casts} FROM {few}").fetchall()[0])
     open_kinds: dict[int, list[Kind]] = {}
     for i in filled:
         ruled_out = {kind for kinds in CAST_KINDS for kind in (kinds if next(answer) else ())}
@@ -183,13 +192,15 @@ def _chosen(bad: Sequence[int], extras: Sequence[int | None], kinds: Sequence[Ki
     return "varchar", "VARCHAR"
 
 
-def _rows(sources: Sequence[TextSource], indices: Sequence[int], limit: int | None = None) -> str:
+def _rows(
+    sources: Sequence[TextSource], indices: Sequence[int], limit: int | None = None, *, sample: bool = False
+) -> str:
     selects = []
     for source in sources:
         fields = ", ".join(f"{_field(source, i)} AS k{i}" for i in indices)
         types = dict.fromkeys(source.all_columns, "VARCHAR")
         tail = f" LIMIT {limit}" if limit is not None else ""
-        selects.append(f"(SELECT {fields} FROM {source.scan(source.files, types)}{tail})")
+        selects.append(f"(SELECT {fields} FROM {source.scan(source.files, types, sample=sample)}{tail})")
     return f"({' UNION ALL '.join(selects)}) AS pz_text"
 
 

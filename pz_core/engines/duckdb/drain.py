@@ -137,7 +137,7 @@ def _drain(
         elif isinstance(way, NativeTarget):
             result = load_table(session, batch, way, strategy, request, task, work)
         else:
-            from pz_core.engines.duckdb.drain_stream import stream_out  # Arrow is loaded where batches move
+            from pz_core.engines.duckdb.drain_stream import stream_out  # most loads need none of it
 
             result = stream_out(session, sink, batch, strategy, request, task, batch_bytes, work, way is not None)
     except duckdb.Error as error:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
 
 from pz_core.contract.connector import (
     ForeseeingSession,
@@ -23,7 +23,6 @@ from pz_core.contract.connector import (
 from pz_core.contract.engine import Delivery, DrainResult, DrainTask, Stalls
 from pz_core.contract.refusals import is_trip
 from pz_core.contract.strategy import LoadRequest, Strategy
-from pz_core.engines.duckdb import arrow
 from pz_core.engines.duckdb.delivering import Checkpoints, checkpoints, leave_behind
 from pz_core.engines.duckdb.dialect import translate
 from pz_core.engines.duckdb.errors import counts_disagree, pipeline_error
@@ -33,6 +32,9 @@ from pz_core.engines.duckdb.loading import Batch, ddl, fit
 from pz_core.engines.duckdb.session import Session, Work
 from pz_core.errors import PzError, Where
 from pz_core.values import quote_literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PROGRESS_BATCHES = 10
 _HINT = "correct the pipeline that the output is loaded from"
@@ -250,6 +252,11 @@ class _Stream:
         return Stalls(round(self._writing * 1000), round(self._reading * 1000))
 
     def _records(self, query: str) -> Iterator[pa.RecordBatch]:
+        # Arrow is loaded where batches move, and nowhere else.
+        import pyarrow as pa
+
+        from pz_core.engines.duckdb import arrow
+
         rows = arrow.batch_rows(self._batch_bytes, len(self._batch.columns))
         began = time.monotonic()
         try:

@@ -32,6 +32,8 @@ _REPEAT_SECONDS = 0.02
 
 #: A connection string, an address with a user, or an option that is a secret: DuckDB may quote it back.
 _MAY_HOLD_CREDENTIAL = re.compile(r"=|@|://|password|secret|token|key", re.IGNORECASE)
+#: How long the end of a session waits for an extension that is just being loaded.
+_AHEAD_SECONDS = 2.0
 _PLAIN_SET = re.compile(r"\s*set\s+(?!global\b|session\b|local\b|variable\b)", re.IGNORECASE)
 
 
@@ -159,6 +161,22 @@ class Work:
         self.cursor.close()
 
 
+class _Unattended:
+    """The control of work that no node waits for."""
+
+    attempt = 1
+
+    def progress(self, rows: int, bytes: int, batches: int) -> None:
+        """Nobody looks."""
+
+    def raise_if_cancelled(self) -> None:
+        """It is short, and ends with the session."""
+
+    def on_cancel(self, interrupt: Callable[[], None]) -> Callable[[], None]:
+        """Nothing to register."""
+        return lambda: None
+
+
 class _Once:
     """One setup statement: who runs it, and whether it is done."""
 
@@ -219,6 +237,10 @@ class Session:
         self._ends = contextlib.ExitStack()
         # A commit waits until the disk has all of it, so most of it should be there by then.
         self._ends.enter_context(flushing(Path(settings.staging_path)))
+        self._ahead: threading.Thread | None = None
+        if settings.ahead:
+            self._ahead = threading.Thread(target=self._load_ahead, name="pz-load-ahead", daemon=True)
+            self._ahead.start()
 
     def _prepare(self, path: str) -> None:
         run = self._main.execute
@@ -277,6 +299,13 @@ class Session:
             finally:
                 once.lock.release()
 
+    def _load_ahead(self) -> None:
+        """Load extensions while nodes make their connections. A fault is told by the node that needs one."""
+        with contextlib.suppress(PzError, Cancelled, duckdb.Error), self.task(_Unattended()) as work:
+            for setup in self.settings.ahead:
+                with contextlib.suppress(PzError):
+                    self.set_up(work, (setup,), "", "")
+
     def _set_up_once(self, work: Work, setup: Setup, once: _Once) -> None:
         if once.each_cursor:
             work.run(setup.sql)
@@ -314,6 +343,8 @@ class Session:
             self._closed = True
             cursors = tuple(self._open)
             self._open.clear()
+        if self._ahead is not None:
+            self._ahead.join(_AHEAD_SECONDS)
         for cursor in cursors:
             with contextlib.suppress(duckdb.Error):
                 cursor.interrupt()
