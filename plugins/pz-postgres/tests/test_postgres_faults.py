@@ -19,7 +19,7 @@ from pz_core.testkit.bench import Bench
 from pz_core.testkit.proxy import DroppingProxy
 
 TIERS = pytest.mark.parametrize("tier", ["native", "universal"])
-WRITES = pytest.mark.parametrize("tier", ["universal"])
+WRITES = pytest.mark.parametrize("tier", ["native", "universal"])
 REPLACE = WriteSpec("board", strategy="replace", load_mode="program", run_id="r")
 
 

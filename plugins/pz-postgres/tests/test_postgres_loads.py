@@ -20,7 +20,7 @@ from pz_core.testkit.bench import Bench
 from pz_core.testkit.project import ProjectTester
 from pz_core.values import Column
 
-TIERS = pytest.mark.parametrize("tier", ["universal"])
+TIERS = pytest.mark.parametrize("tier", ["native", "universal"])
 
 
 def spec(entity: str, strategy: str = "append", **more: Any) -> WriteSpec:

@@ -161,7 +161,7 @@ def test_what_duckdb_has_goes_out_and_comes_back(pg: Any, bench: Callable[..., B
         "'5881580-07-10'::DATE", "'2024-01-01 00:00:00.123456789'::TIMESTAMP_NS",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("tier", ["universal"])
+@pytest.mark.parametrize("tier", ["native", "universal"])
 def test_what_postgres_cannot_hold_is_refused_before_a_table_is_there(
     pg18: Any, bench: Callable[..., Bench], sql: str, tier: Any
 ) -> None:
@@ -173,7 +173,7 @@ def test_what_postgres_cannot_hold_is_refused_before_a_table_is_there(
     assert pg18.run("SELECT to_regclass('public.refused')") == [(None,)]
 
 
-@pytest.mark.parametrize("tier", ["universal"])
+@pytest.mark.parametrize("tier", ["native", "universal"])
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
