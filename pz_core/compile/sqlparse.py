@@ -36,6 +36,24 @@ _ROW_BY_ROW = frozenset(
     }
 )
 
+#: Names that mean where a query runs, not what it reads.
+_OF_THE_PLACE = frozenset(
+    {
+        "rowid",
+        "current_catalog",
+        "current_connection_id",
+        "current_database",
+        "current_query",
+        "current_query_id",
+        "current_schema",
+        "current_schemas",
+        "current_setting",
+        "current_transaction_id",
+        "in_search_path",
+        "txid_current",
+    }
+)
+
 _lock = threading.Lock()
 _connection: DuckDBPyConnection | None = None
 _scalars: frozenset[str] | None = None
@@ -64,7 +82,7 @@ def parse(sql: str) -> list[Tree]:
 def one_row_each(items: list[Tree]) -> bool:
     """Whether a select list makes exactly one row of each row: no aggregate, no window, no ``unnest``, no subquery.
 
-    ``rowid`` counts as unfit, too: only a table has it.
+    ``rowid`` counts as unfit, too: only a table has it. So does whatever asks DuckDB where it is.
     """
     todo: list[Any] = list(items)
     while todo:
@@ -75,7 +93,7 @@ def one_row_each(items: list[Tree]) -> bool:
             kind = at.get("class")
             if kind is not None and kind not in _ROW_BY_ROW:
                 return False
-            if kind == "COLUMN_REF" and str(at["column_names"][-1]).lower() == "rowid":
+            if kind == "COLUMN_REF" and str(at["column_names"][-1]).lower() in _OF_THE_PLACE:
                 return False
             if kind == "FUNCTION" and not at.get("is_operator") and str(at["function_name"]).lower() not in _scalar():
                 return False
@@ -90,7 +108,8 @@ def _scalar() -> frozenset[str]:
         sql = "SELECT function_name FROM duckdb_functions() GROUP BY 1 HAVING bool_and(function_type = 'scalar')"
         with _lock:
             names = frozenset(str(row[0]).lower() for row in _asked().execute(sql).fetchall())
-        _scalars = names - {"unnest"}  # known to the binder only, in case a later DuckDB lists it
+        # The binder alone knows unnest; it is named in case that a later DuckDB lists it.
+        _scalars = names - _OF_THE_PLACE - {"unnest"}
     return _scalars
 
 

@@ -92,12 +92,18 @@ class LandTask:
 
 @dataclass(frozen=True, slots=True)
 class MaterialiseTask:
-    """Make ``staging.<relation>`` from a pipeline's SQL."""
+    """Make ``staging.<relation>`` from a pipeline's SQL.
+
+    Args:
+        asks: of a view on one relation, for :class:`PassingEngine`: names of its columns, in lower case, whose every
+            value the view asks for; ``None`` where those are all.
+    """
 
     node: NodeRef
     relation: str
     sql: str
     as_view: bool = False
+    asks: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from pz_core.compile.model import CheckNode, Graph, Node, PipelineNode, SinkNode, SourceNode
 from pz_core.compile.sqlparse import NotParsed, Tree, one_row_each, parse
-from pz_core.contract.engine import DrainTask, LandTask
+from pz_core.contract.engine import DrainTask, LandTask, MaterialiseTask
 from pz_core.contract.strategy import Strategy
 from pz_core.errors import PzError
 from pz_core.plan.model import NodePlan, PassInto
@@ -28,6 +28,8 @@ from pz_core.values import canonical_json
 _SELECT = frozenset({"type", "select_list", "from_table", "aggregate_handling"})
 #: Functions that find a table by a text, so that its name need not stand in the SQL.
 _ASK = ("query", "query_table")
+#: Operators whose result depends on the one column that they are given, beside constants.
+_NEEDING = frozenset({"+", "-", "*", "||"})
 #: A star that leaves nothing out.
 _WHOLE_STAR = frozenset({"class", "type", "query_location"})
 _WORD = re.compile(r"\w+")
@@ -46,20 +48,22 @@ def pass_through(context: Context, plans: Sequence[NodePlan], registry: Registry
     if graph.project.engine.breaker is not None or graph.project.engine.node_timeout_ms is not None:
         return list(plans)  # both are kept for each node by itself
     words = _Words(graph)
-    made: list[NodePlan] = []
     for plan in plans:
         found = _way(context, plan, by_id, registry, words)
-        if found is not None:
-            sink = graph.node(found.sink)
-            told = f"{plan.reason}; rows pass straight into {sink.name}, and are staged only if that fails"
-            plan = replace(plan, passes_into=found, reason=told)
-        made.append(plan)
-    return made
+        if found is None:
+            continue
+        into, asks = found
+        told = f"{plan.reason}; rows pass straight into {graph.node(into.sink).name}, and are staged only if that fails"
+        by_id[plan.id] = replace(plan, passes_into=into, reason=told)
+        view = by_id[into.pipeline]
+        assert isinstance(view.task, MaterialiseTask)  # a pipeline's
+        by_id[view.id] = replace(view, task=replace(view.task, asks=asks))
+    return [by_id[plan.id] for plan in plans]
 
 
 def _way(
     context: Context, plan: NodePlan, plans: Mapping[str, NodePlan], registry: Registry, words: _Words
-) -> PassInto | None:
+) -> tuple[PassInto, frozenset[str] | None] | None:
     graph, source = context.graph, context.graph.node(plan.id)
     if not isinstance(source, SourceNode) or not _plain(plan, source, graph):
         return None
@@ -76,8 +80,13 @@ def _way(
         return None
     if not words.only_in(view.id, source.relation) or not words.only_in(view.id, view.relation):
         return None
-    contract = tuple(source.columns or ())
-    return PassInto(view.id, sink.id) if _keeps_rows(view.sql, source.relation, contract) else None
+    query = _one_of_each(view.sql, source.relation)
+    if query is None:
+        return None
+    asks = _asked(*query)
+    if asks is not None and not {name.lower() for name in source.columns or ()} <= asks:
+        return None
+    return PassInto(view.id, sink.id), asks
 
 
 def _plain(plan: NodePlan, source: SourceNode, graph: Graph) -> bool:
@@ -111,9 +120,16 @@ def _takes_all(task: DrainTask, registry: Registry) -> bool:
 
 
 def _apart(context: Context, source: SourceNode, sink: SinkNode, task: DrainTask) -> bool:
-    """Whether reading cannot stand in the way of writing: a database's reader may hold a lock that its writer needs."""
-    if source.connector == sink.connector and task.write.load_mode == "program":
-        return False
+    """Whether reading and writing stay out of each other's way.
+
+    A database's reader may hold a lock that its writer needs, and a file that is read may be the one that is replaced.
+    """
+    if source.connector == sink.connector:
+        if task.write.load_mode == "program":
+            return False
+        # After a load that broke off nobody could tell any more what the source had been before.
+        if source.connection == sink.connection or source.entity.casefold() == sink.entity.casefold():
+            return False
     limited = context.graph.project.connections[source.connection].max_concurrency is not None
     return not (limited and source.connection == sink.connection)
 
@@ -142,43 +158,51 @@ def _text(node: Node) -> str:
     return canonical_json(node.entry.definition.options).lower() if isinstance(node, CheckNode) else ""
 
 
-def _keeps_rows(sql: str, relation: str, contract: tuple[str, ...]) -> bool:
-    """Whether a query is a select list over the relation and no more, so that it makes one row of each.
-
-    A contract holds for every value that lands, whoever asks for it. So all its columns must be asked for, and not
-    only where some condition is true: what nobody asks for, DuckDB does not look at.
-    """
+def _one_of_each(sql: str, relation: str) -> tuple[list[Tree], Tree] | None:
+    """The select list and the table of a query that is nothing else, and so makes one row of each; else ``None``."""
     try:
         trees = parse(sql)
     except NotParsed:
-        return False
+        return None
     if len(trees) != 1 or not set(trees[0]) <= _SELECT or trees[0].get("type") != "SELECT_NODE":
-        return False
+        return None
     table: Any = trees[0].get("from_table") or {}
     ours = str(table.get("table_name", "")).lower() == relation.lower()
     if not ours or table.get("type") != "BASE_TABLE" or str(table.get("schema_name", "")).lower() != "staging":
-        return False
+        return None
     if not set(table) <= _TABLE or trees[0].get("aggregate_handling") != "STANDARD_HANDLING":
-        return False
+        return None
     items: list[Tree] = trees[0].get("select_list", [])
-    return bool(items) and one_row_each(items) and (not contract or _asks_for_all(items, table, contract))
+    return (items, table) if items and one_row_each(items) else None
 
 
-def _asks_for_all(items: list[Tree], table: Tree, contract: tuple[str, ...]) -> bool:
+def _asked(items: list[Tree], table: Tree) -> frozenset[str] | None:
+    """The columns whose every value is asked for, ``None`` for all of the table's.
+
+    A value that lands is looked at, whoever asks for it: it has to fit its type, and to be text at all. DuckDB looks at
+    what it needs and no more, so only that counts as asked for which no rule of its optimizer can do without.
+    """
+    if any(item.get("class") == "STAR" and set(item) <= _WHOLE_STAR for item in items):
+        return None
     if table.get("column_name_alias"):
-        return False
-    asked: set[str] = set()
-    todo = list(items)
-    while todo:
-        item = todo.pop()
-        kind = item.get("class")
-        if kind == "STAR":
-            if set(item) <= _WHOLE_STAR:
-                return True
-        elif kind == "COLUMN_REF":
-            asked.add(str(item["column_names"][-1]).lower())
-        elif kind == "CAST":
-            todo.append(item["child"])
-        elif kind == "FUNCTION" and item.get("is_operator"):
-            todo.extend(item.get("children", ()))
-    return {name.lower() for name in contract} <= asked
+        return frozenset()
+    alias = str(table.get("alias") or table.get("table_name", "")).lower()
+    return frozenset(name for item in items if (name := _needs(item, alias)) is not None)
+
+
+def _needs(item: Tree, alias: str) -> str | None:
+    """The one column that an expression cannot be computed without, for any row."""
+    kind = item.get("class")
+    if kind == "COLUMN_REF":
+        names = [str(name).lower() for name in item["column_names"]]
+        return names[-1] if names[:-1] in ([], [alias]) else None  # else perhaps a field of a column
+    if kind == "CAST":
+        return _needs(item["child"], alias)
+    if kind == "FUNCTION" and item.get("is_operator") and item.get("function_name") in _NEEDING:
+        children: list[Tree] = item.get("children", [])
+        columns = [child for child in children if child.get("class") != "CONSTANT"]
+        # NULL makes the whole NULL, and 0 makes a product 0: DuckDB knows that without the column.
+        values = [child.get("value", {}) for child in children if child.get("class") == "CONSTANT"]
+        if len(columns) == 1 and all(not v.get("is_null", True) and v.get("value") not in (0, None) for v in values):
+            return _needs(columns[0], alias)
+    return None

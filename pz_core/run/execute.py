@@ -349,14 +349,18 @@ class _Run:
 
     def _scheduler(self, runner: NodeRunner | None) -> Scheduler:
         works = []
-        plans = {node.id: node for node in self.plan.nodes}
+        plans, passing = {node.id: node for node in self.plan.nodes}, self._passing()
         for node in self.graph.nodes:
             if node.id in self.effective:
                 connection = getattr(node, "connection", None)
                 into = plans[node.id].passes_into
+                if into is not None and into.sink not in passing:
+                    into = None
+                along = () if into is None else (into.pipeline, into.sink)
                 beside = None if into is None else getattr(self.graph.node(into.sink), "connection", None)
+                kind = node.kind
                 works.append(
-                    Work(node.id, node.name, node.kind.value, node.kind.rank, node.depends_on, connection, beside)
+                    Work(node.id, node.name, kind.value, kind.rank, node.depends_on, connection, beside, along)
                 )
         return Scheduler(
             works,
@@ -366,6 +370,7 @@ class _Run:
             caps=self.plan.max_concurrency,
             started=self._started,
             ended=self._ended,
+            unrun=(lambda work: None) if runner is None else runner.unrun,
             fail_fast=self.fail_fast,
             node_timeout_ms=self.project.engine.node_timeout_ms,
         )

@@ -44,7 +44,7 @@ from pz_core.run.results import NodeResult
 from pz_core.run.retry import delay_ms
 from pz_core.run.reuse import ALREADY_DELIVERED, REUSED
 from pz_core.run.runid import now_stamp
-from pz_core.run.scheduler import Running
+from pz_core.run.scheduler import Running, Work
 
 #: Progress is told after so many batches.
 PROGRESS_BATCHES = 10
@@ -132,31 +132,57 @@ class NodeRunner:
         except Exception as error:  # noqa: BLE001 - a plugin can raise anything; it is the node's failure and no more
             result = self._stopped(result, running) if running.token.cancelled else self._failed(result, error)
         else:
-            self._warn(node, done.warnings)
-            timings = None
-            if done.stalls is not None:
-                timings = {"producerStallMs": done.stalls.producer_ms, "consumerStallMs": done.stalls.consumer_ms}
-            result = replace(
-                result,
-                rows=done.rows,
-                accounting=done.accounting,
-                timings=timings,
-                watermark=done.watermark,
-                caught_up=done.caught_up,
-                observed_schema=None if done.observed is None else done.observed.as_dict(),
-                read=done.read,
-                choices=done.choices,
-                provenance=done.provenance,
-                partitions=None if done.partitions is None else _counts(done.partitions),
-                delivery=done.delivery,
-                feed=done.feed,
-                cdc=done.cdc,
-            )
-            if done.earlier is not None:
-                result = replace(result, provenance=REUSED, observed_schema=done.earlier.observed_schema)
+            result = self._succeeded(node, done)
+            result = replace(result, along=self._along(node))
         return replace(result, duration_ms=monotonic_ms() - began)
 
+    def unrun(self, work: Work) -> NodeResult | None:
+        """The result of a node that will not run: failed, if the commit of its load was tried all the same."""
+        fault = self._moves.fault(work.id)
+        if fault is None:
+            return None
+        return self._failed(NodeResult(work.id, work.kind, work.name, "success"), fault)
+
     # --- ends ----------------------------------------------------------------------------------------------------
+
+    def _succeeded(self, node: NodePlan, done: Done) -> NodeResult:
+        self._warn(node, done.warnings)
+        timings = None
+        if done.stalls is not None:
+            timings = {"producerStallMs": done.stalls.producer_ms, "consumerStallMs": done.stalls.consumer_ms}
+        result = replace(
+            NodeResult(node.id, node.kind, node.name, "success"),
+            rows=done.rows,
+            accounting=done.accounting,
+            timings=timings,
+            watermark=done.watermark,
+            caught_up=done.caught_up,
+            observed_schema=None if done.observed is None else done.observed.as_dict(),
+            read=done.read,
+            choices=done.choices,
+            provenance=done.provenance,
+            partitions=None if done.partitions is None else _counts(done.partitions),
+            delivery=done.delivery,
+            feed=done.feed,
+            cdc=done.cdc,
+        )
+        if done.earlier is not None:
+            result = replace(result, provenance=REUSED, observed_schema=done.earlier.observed_schema)
+        return result
+
+    def _along(self, node: NodePlan) -> tuple[NodeResult, ...]:
+        """The results of the view and the sink that a source's rows have passed through, the last of which may fail."""
+        moved = self._moves.taken(node.id)
+        if moved is None:
+            return ()
+        view, sink, made, drained = moved
+        self.notices.extend(made.notices)
+        first = self._succeeded(view, Done(0, {}))
+        try:
+            second = self._succeeded(sink, self._drained(sink, drained))
+        except PzError as error:
+            second = self._failed(NodeResult(sink.id, sink.kind, sink.name, "success"), error)
+        return first, second
 
     def _failed(self, result: NodeResult, error: BaseException) -> NodeResult:
         rows = getattr(error, "violations", 0)
@@ -292,23 +318,21 @@ class NodeRunner:
         control.raise_if_cancelled()
         task = node.task
         if isinstance(task, LandTask):
-            passed = self._moves.attempt(node, task, control)
+            passed = self._moves.attempt(node, task, control, self.notices.append)
             return self._loads.land(node, task, control) if passed is None else self._loads.passed(node, task, passed)
         if isinstance(task, MaterialiseTask):
-            made = self._moves.made(node.id)
-            if made is None:
-                if self._reads is not None:
-                    task = replace(task, sql=self._reads.sql(task.sql))
-                made = self._engine.materialise(task, control)
+            if self._reads is not None:
+                task = replace(task, sql=self._reads.sql(task.sql))
+            made = self._engine.materialise(task, control)
             self.notices.extend(made.notices)
             if made.rows is not None:
                 self._staged[node.id] = made.rows
             return Done(made.rows or 0, {} if made.rows is None else {"staged": made.rows})
         if isinstance(task, CheckTask):
             return self._checked(task, self._engine.check(task, control))
-        drained = self._moves.drained(node.id)
-        if drained is not None:
-            return self._drained(node, drained)
+        fault = self._moves.fault(node.id)
+        if fault is not None:
+            raise fault
         spec = replace(task.write, run_id=self.run_id, attempt=attempt)
         written = replace(task, write=spec, earlier=self._deliveries.get(node.id, ()))
         if written.ledger is not None:

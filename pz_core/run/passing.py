@@ -1,14 +1,15 @@
-"""Moves of a run: rows that pass straight from a source into a sink, which then has nothing left to do.
+"""Moves of a run: rows that pass straight from a source into a sink.
 
-The move is made when the source's turn comes; view and sink only take over what came of it. If it does not come off,
-nothing has happened yet, and the three nodes run one by one: rows are staged, so that the sink can be tried again
-without reading anew. Only a commit that was tried counts as the sink's own first attempt, since the target may have
-taken the rows.
+The move is made when the source's turn comes, and its view and its sink end with it: their results are recorded
+together, so that no stop of the run can come between what was committed and what is told of it. If the move does not
+come off, nothing has happened yet, and the three nodes run one by one: rows are staged, so that the sink can be tried
+again without reading anew. Only a commit that was tried counts as the sink's own first attempt, since the target may
+have taken the rows; its fault is told even if the sink gets no other turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pz_core.contract.engine import (
@@ -20,9 +21,11 @@ from pz_core.contract.engine import (
     LandTask,
     MaterialiseResult,
     MaterialiseTask,
+    Moved,
     NotMoved,
     PassingEngine,
 )
+from pz_core.errors import Notice, Where
 from pz_core.plan.model import NodePlan
 
 
@@ -39,12 +42,19 @@ class Moves:
         self._plans, self._run_id = plans, run_id
         self._engine = engine if isinstance(engine, PassingEngine) else None
         self._tried: set[str] = set()
-        self._made: dict[str, MaterialiseResult] = {}
-        self._drained: dict[str, DrainResult] = {}
+        self._moved: dict[str, Moved] = {}
         self._faults: dict[str, BaseException] = {}
 
-    def attempt(self, node: NodePlan, task: LandTask, control: Control) -> LandResult | None:
+    def attempt(
+        self, node: NodePlan, task: LandTask, control: Control, note: Callable[[Notice], None]
+    ) -> LandResult | None:
         """Move a source's rows, the first time that it is asked for.
+
+        Args:
+            node: the source's plan.
+            task: of the source.
+            control: of its attempt.
+            note: where it is told that a move did not come off.
 
         Returns:
             What was read, ``None`` if the source is to be landed: its rows do not pass, or did not this time.
@@ -66,23 +76,23 @@ class Moves:
         try:
             moved = self._engine.move(task, make, load, control)
         except NotMoved as error:
-            if error.tried and error.fault is not None:
-                self._faults[sink.id] = error.fault
+            if error.fault is not None:
+                if error.tried:
+                    self._faults[sink.id] = error.fault
+                why = getattr(error.fault, "code", type(error.fault).__name__)
+                message = f"{node.name}: its rows did not pass straight into {sink.name} ({why}), and are staged"
+                note(Notice("note", message, where=Where(node=node.name)))
             return None
-        self._made[view.id], self._drained[sink.id] = moved.made, moved.drained
+        self._moved[node.id] = moved
         return moved.landed
 
-    def made(self, id: str) -> MaterialiseResult | None:
-        """What became of a view whose rows have passed."""
-        return self._made.get(id)
+    def taken(self, id: str) -> tuple[NodePlan, NodePlan, MaterialiseResult, DrainResult] | None:
+        """The view and the sink that ended with a source, and what became of them; ``None`` if its rows were landed."""
+        moved, into = self._moved.get(id), self._plans[id].passes_into if id in self._plans else None
+        if moved is None or into is None:
+            return None
+        return self._plans[into.pipeline], self._plans[into.sink], moved.made, moved.drained
 
-    def drained(self, id: str) -> DrainResult | None:
-        """What became of a sink whose rows have passed.
-
-        Raises:
-            BaseException: the fault of its commit, once: that was the sink's first attempt.
-        """
-        fault = self._faults.pop(id, None)
-        if fault is not None:
-            raise fault
-        return self._drained.get(id)
+    def fault(self, id: str) -> BaseException | None:
+        """The fault of a sink's commit in a move, once."""
+        return self._faults.pop(id, None)

@@ -37,6 +37,7 @@ class NodeResult:
         delivery: of a write that is not all or nothing: what it left in the target, or went on after.
         feed: of a feed: where the read ended; it is no part of the file.
         choices: what the plan called decided at run, by topic, as it was decided.
+        along: results of nodes that ended with this one, since it moved their rows too; in the file each is its own.
         cdc: of a change capture: ``inserts``, ``updates``, ``deletes`` as they came, and the last one's ``position``.
     """
 
@@ -60,6 +61,7 @@ class NodeResult:
     delivery: Mapping[str, Any] | None = None
     feed: Candidate | None = None
     cdc: Mapping[str, Any] | None = None
+    along: tuple[NodeResult, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The node's object in the file; optional fields that are absent are left out."""

@@ -250,7 +250,9 @@ def _read(
     base = base_of(facts)
     feed = earlier.tokens.get(node.id) if task.feed else None
     why: str | None = None
-    if not earlier.staging.is_file():
+    if (mapping(recorded.raw.get("accounting")) or {}).get("passed"):
+        why = "its rows passed straight into their sink and were never staged"
+    elif not earlier.staging.is_file():
         why = f"the staging file of run {earlier.record.run_id} is gone"
     else:
         why = earlier.moved(node.connection) or lacks(facts, read_facts(task, node.incremental, None))

@@ -31,6 +31,7 @@ class Work:
         parents: ids that must succeed first, all of them in the same run.
         connection: whose permit it takes, if it uses one.
         beside: another connection whose permit it takes: the one that its rows pass straight into.
+        along: ids of nodes that may end with it, since it moves their rows too. None of them is skipped while it runs.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Work:
     parents: tuple[str, ...] = ()
     connection: str | None = None
     beside: str | None = None
+    along: tuple[str, ...] = ()
 
     @property
     def permits(self) -> frozenset[str]:
@@ -97,6 +99,7 @@ class Scheduler:
         run: does the work of a node, in a thread; returns its result and raises nothing.
         started: told in the dispatcher's thread just before a node starts.
         ended: told in the dispatcher's thread of every result.
+        unrun: asked for the result of a node that will not run, where that is not simply ``skipped``.
         cancel: the run's token; the scheduler cancels it on the first failure if ``fail_fast``.
         fail_fast: whether one failure stops everything.
         node_timeout_ms: limit of one attempt.
@@ -116,6 +119,7 @@ class Scheduler:
         caps: Mapping[str, int] | None = None,
         started: Callable[[Work], None] = lambda work: None,
         ended: Callable[[NodeResult], None] = lambda result: None,
+        unrun: Callable[[Work], NodeResult | None] = lambda work: None,
         fail_fast: bool = False,
         node_timeout_ms: int | None = None,
         grace_ms: int = GRACE_MS,
@@ -123,7 +127,8 @@ class Scheduler:
         if threads < 1:
             raise ValueError(f"threads must be at least 1, got {threads}")
         self._works = {work.id: work for work in works}
-        self._run, self._started, self._ended = run, started, ended
+        self._run, self._started, self._ended, self._unrun = run, started, ended, unrun
+        self._carried: set[str] = set()
         self._cancel, self._fail_fast = cancel, fail_fast
         self._timeout_ms, self._grace_ms = node_timeout_ms, grace_ms
         self._room = threads
@@ -173,6 +178,7 @@ class Scheduler:
                 self._take(*word)
         self._outcome.abandoned = bool(self._running)
         self._running.clear()
+        self._carried.clear()
         self._skip_waiting()
         return self._outcome
 
@@ -205,6 +211,7 @@ class Scheduler:
         self._started(work)
         running = Running(work, CancelToken(self._cancel), lambda: self._inbox.put(None), self._timeout_ms)
         Thread(target=self._work, args=(running,), name=f"pz-{work.name}", daemon=True).start()
+        self._carried.update(work.along)
         self._running[work.id] = running  # its result is looked at by this thread alone, so not before this line
         self._room -= 1
         for name in work.permits & self._permits.keys():
@@ -264,53 +271,77 @@ class Scheduler:
         limit = f"engine.node_timeout ({self._timeout_ms}ms)" if running.timed_out else "the run's end"
         error = PzError(
             "PZ0526",
-            f"{work.name} was told to stop at {limit} and did not within {self._grace_ms}ms; it was given up",
+            f"{self._named(work)} was told to stop at {limit} and did not within {self._grace_ms}ms; it was given up",
             where=Where(node=work.name),
             hint="the rest of the run was stopped; check the place that the node was talking to",
         )
         self._outcome.abandoned = True
-        self._take(running, NodeResult(work.id, work.kind, work.name, "failed", error=error))
+        # Whether rows have come to the sink by then nobody knows, so it has not simply been left out.
+        along = tuple(
+            NodeResult(w.id, w.kind, w.name, "failed", error=error.at(Where(node=w.name)))
+            if id == work.along[-1]
+            else NodeResult(w.id, w.kind, w.name, "skipped")
+            for id in work.along
+            if (w := self._works.get(id)) is not None
+        )
+        self._take(running, NodeResult(work.id, work.kind, work.name, "failed", error=error, along=along))
         if not self._stopping:
             self._stop(from_outside=False)
+
+    def _named(self, work: Work) -> str:
+        """A node, and the sink that its rows may have been passing into: either place can be the one that hangs."""
+        into = self._works.get(work.along[-1]) if work.along else None
+        return work.name if into is None else f"{work.name} (on the way into {into.name})"
 
     # --- ending --------------------------------------------------------------------------------------------------
 
     def _take(self, running: Running, result: NodeResult) -> None:
         del self._running[running.work.id]
         running.token.detach()
+        self._carried.difference_update(running.work.along)
         self._room += 1
         for name in running.work.permits & self._permits.keys():
             self._permits[name] += 1
         self._record(result)
-        if result.status == "failed" and self._fail_fast and not self._stopping:
+        failed = any(one.status == "failed" for one in (result, *result.along))
+        if failed and self._fail_fast and not self._stopping:
             self._stop(from_outside=False)
 
     def _record(self, result: NodeResult) -> None:
         if result.id in self._done:
             return
-        self._done.add(result.id)
-        self._outcome.results.append(result)
-        self._ended(result)
-        if result.status == "success":
-            ready = []
-            for child in self._children.get(result.id, ()):
-                self._unfinished[child] -= 1
-                if self._unfinished[child] == 0 and child not in self._done:
-                    ready.append(child)
-            self._make_ready(ready)
-        else:
+        ended = [result, *(r for r in result.along if r.id in self._works and r.id not in self._done)]
+        self._done.update(one.id for one in ended)  # all of them first: none may become ready by another
+        for one in ended:
+            if one is not result:
+                self._started(self._works[one.id])
+            self._outcome.results.append(one)
+            self._ended(one)
+        for one in ended:
+            self._follow(one)
+
+    def _follow(self, result: NodeResult) -> None:
+        """What the end of a node means for its children."""
+        if result.status != "success":
             for child in self._children.get(result.id, ()):
                 self._skip(child)
+            return
+        ready = []
+        for child in self._children.get(result.id, ()):
+            self._unfinished[child] -= 1
+            if self._unfinished[child] == 0 and child not in self._done:
+                ready.append(child)
+        self._make_ready(ready)
 
     def _skip(self, id: str) -> None:
         """Skip a node and all below it, each once, without recursion: chains can be long."""
         todo = deque([id])
         while todo:
             work = self._works[todo.popleft()]
-            if work.id in self._done or work.id in self._running:
+            if work.id in self._done or work.id in self._running or work.id in self._carried:
                 continue
             self._done.add(work.id)
-            result = NodeResult(work.id, work.kind, work.name, "skipped")
+            result = self._unrun(work) or NodeResult(work.id, work.kind, work.name, "skipped")
             self._outcome.results.append(result)
             self._ended(result)
             todo.extend(self._children.get(work.id, ()))
@@ -330,5 +361,5 @@ class Scheduler:
     def _skip_waiting(self) -> None:
         self._ready.clear()
         for id in list(self._works):
-            if id not in self._done and id not in self._running:
+            if id not in self._done and id not in self._running and id not in self._carried:
                 self._skip(id)

@@ -12,6 +12,7 @@ from pz_core.contract.engine import Cancelled, DrainResult, LandResult, Material
 from pz_core.errors import PzError
 from pz_core.plan.model import PassInto
 from pz_core.run.cancel import CancelToken
+from pz_core.run.scheduler import Scheduler
 
 MOVED = Moved(LandResult(2, 0), MaterialiseResult(None), DrainResult(2, 2))
 
@@ -146,3 +147,66 @@ def test_the_write_of_a_move_knows_its_run(lab):
 
     result = passing(lab, move)
     assert [(write.run_id, write.attempt) for write in seen] == [(result.run_id, 1)]
+
+
+def test_the_fault_of_a_commit_is_told_even_if_the_rows_cannot_be_read_again(lab):
+    def move(land, make, drain, control):
+        raise NotMoved(ConnectorError("the answer is not known"), tried=True)
+
+    def land(task, control):
+        raise PzError("PZ0501", "the file is gone")
+
+    lab.actions["a"] = land
+    result = passing(lab, move)
+    found = {node.name: (node.status, node.error and node.error.message) for node in result.nodes}
+    assert found["a"][0] == "failed" and found["v"] == ("skipped", None)
+    assert found["out.v"][0] == "failed" and "the answer is not known" in found["out.v"][1]
+
+
+def test_a_run_that_stops_elsewhere_takes_nothing_from_a_move_that_ends(lab):
+    moving, failed = threading.Event(), threading.Event()
+
+    def move(land, make, drain, control):
+        moving.set()
+        assert failed.wait(5)
+        return MOVED
+
+    def fail(task, control):
+        assert moving.wait(5)
+        failed.set()
+        raise PzError("PZ0501", "no")
+
+    lab.source("b")
+    lab.actions["b"] = fail
+    result = passing(lab, move, fail_fast=True)
+    statuses = {node.name: node.status for node in result.nodes}
+    assert statuses == {"a": "success", "v": "success", "out.v": "success", "b": "failed"}
+    assert [event.name for event in lab.recorder.of("node_completed") if event.name == "out.v"] == ["out.v"]
+    assert len(lab.recorder.of("node_started")) == 4
+
+
+def test_a_move_that_is_told_to_stop_and_does_not_leaves_its_sink_failed(lab, monkeypatch):
+    short = {**Scheduler.__init__.__kwdefaults__, "grace_ms": 200}
+    monkeypatch.setattr(Scheduler.__init__, "__kwdefaults__", short)
+    token, over = CancelToken(), threading.Event()
+
+    def move(land, make, drain, control):
+        token.cancel()
+        over.wait(3)
+        return MOVED
+
+    result = passing(lab, move, cancel=token)
+    over.set()
+    statuses = {node.name: node.status for node in result.nodes}
+    assert statuses == {"a": "failed", "v": "skipped", "out.v": "failed"}
+    assert "out.v" in result.errors[0].message
+
+
+def test_a_move_that_did_not_come_off_is_noted(lab):
+    def move(land, make, drain, control):
+        raise NotMoved(PzError("PZ0501", "secret words"), tried=False)
+
+    result = passing(lab, move)
+    assert result.status == "success"
+    (note,) = result.notices
+    assert "PZ0501" in note.message and "secret" not in note.message

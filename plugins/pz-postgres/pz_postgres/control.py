@@ -52,8 +52,13 @@ def connect(settings: Settings, **more: str) -> psycopg.Connection[Any]:
     Raises:
         ConnectorError: saying what is wrong: host, port, TLS, password, database or privilege.
     """
+    import logging
+
     import psycopg
 
+    # What it warns of is told by the error that goes with it; without a handler it would stand on stderr as it is.
+    if not (logger := logging.getLogger("psycopg")).handlers:
+        logger.addHandler(logging.NullHandler())
     parameters: dict[str, Any] = {**settings.parameters(), **settings.login(), **more}
     try:
         made = psycopg.connect(autocommit=True, prepare_threshold=None, **parameters)

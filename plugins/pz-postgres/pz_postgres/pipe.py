@@ -21,7 +21,7 @@ class Pipe:
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path, 0o600)
-        self.path = path
+        self.path: Path | None = path
         # Without waiting for each other: the reader first, then a writer that keeps the pipe from ending.
         self._reader: int | None = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._guard: int | None = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -35,6 +35,14 @@ class Pipe:
         """Wait for bytes; 0 once all writers have gone."""
         return 0 if self._reader is None else os.readv(self._reader, [into])
 
+    def forget(self) -> None:
+        """Once bytes have come, both ends are open and need no name: whoever is killed then leaves none behind."""
+        path, self.path = self.path, None
+        if path is not None:
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()
+
     def end(self) -> None:
         """What has been written by now is all."""
         guard, self._guard = self._guard, None
@@ -46,4 +54,4 @@ class Pipe:
         reader, self._reader = self._reader, None
         if reader is not None:
             os.close(reader)
-        self.path.unlink(missing_ok=True)
+        self.forget()

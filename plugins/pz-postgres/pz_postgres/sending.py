@@ -126,6 +126,8 @@ class Sending:
             self._begin()
             self._trailed = True
             while size := pipe.read(piece):
+                if pipe.path is not None:
+                    pipe.forget()
                 self._tell()
                 self._writer.write(piece[:size])
         except (psycopg.Error, OSError) as error:

@@ -81,7 +81,7 @@ class TableSession:
         self._carried: tuple[Carried, ...] | None = None
         if not (batch and batch[0].name == _NO_COLUMN):
             self._carried = self._carry(spec.schema_policy == "evolve")
-        self._folder = tempfile.TemporaryDirectory(prefix="pz-postgres-")
+        self._folder = tempfile.TemporaryDirectory(prefix="pz-postgres-", ignore_cleanup_errors=True)
         self._held: psycopg.Connection[Any] | None = None
         try:
             self._held = connect(settings)

@@ -214,6 +214,17 @@ def test_a_batch_that_is_gone_before_it_is_sent_is_not_left_out(
     untouched(board)
 
 
+def test_a_pipe_needs_no_name_once_rows_come(board: Any, bench: Callable[..., Bench], tmp_path: Path) -> None:
+    """A process that is killed by then leaves no pipe and no folder."""
+    load = Load(bench(board), APPEND, "native", MANY.replace("200100", "3000000"))
+    wait_until(lambda: bool(copying(board)), "the COPY to run")
+    wait_until(lambda: list((tmp_path / "scratch").glob("pz-postgres-*")) == [], "the pipe to lose its name")
+    assert load.is_alive()
+    load.control.cancel()
+    load.fault(10)
+    untouched(board)
+
+
 @pytest.mark.deep
 @WAYS
 def test_a_server_that_is_killed_in_the_middle(

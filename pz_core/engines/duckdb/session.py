@@ -67,7 +67,8 @@ class Interrupter:
         with self._lock:
             if self._stopped.is_set():
                 return False
-            self._cursor.interrupt()
+            with contextlib.suppress(duckdb.Error):  # closed by now, if its task was given up
+                self._cursor.interrupt()
             return True
 
     def _repeat(self) -> None:
