@@ -259,6 +259,8 @@ class _Stream:
 
         rows = arrow.batch_rows(self._batch_bytes, len(self._batch.columns))
         began = time.monotonic()
+        # DuckDB goes on while a batch is being written, as far as there is room for what it makes.
+        self._work.run(f"SET streaming_buffer_size = '{2 * self._batch_bytes} bytes'")
         try:
             reader = self._work.run(query).to_arrow_reader(rows)
         except duckdb.Error as error:
