@@ -26,7 +26,7 @@ def push(lab):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr("pz_core.engines.duckdb.drain_stream.arrow.batch_rows", lambda size, columns=None: 10)
+    monkeypatch.setattr("pz_core.engines.duckdb.arrow.batch_rows", lambda size, columns=None: 10)
 
 
 def target(lab):

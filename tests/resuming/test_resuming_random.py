@@ -83,13 +83,13 @@ def test_every_row_is_delivered_once_where_the_target_confirms_and_keeps(lab, ro
         write(self, batch)
 
     lab.places.Session.write = failing
-    import pz_core.engines.duckdb.drain_stream as draining
+    import pz_core.engines.duckdb.arrow as batching
 
-    real = draining.arrow.batch_rows
-    draining.arrow.batch_rows = lambda size, columns=None: 7
+    real = batching.batch_rows
+    batching.batch_rows = lambda size, columns=None: 7
     try:
         until_it_succeeds(lab)
     finally:
         lab.places.Session.write = write
-        draining.arrow.batch_rows = real
+        batching.batch_rows = real
     assert lab.world.targets.get("t", []) == list(range(rows))
