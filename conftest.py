@@ -7,7 +7,7 @@ import pytest
 pytest_plugins = ("servers.fixtures",)
 
 #: Files of the kit on first-party plugins -> one rule in so many runs with `make test`, the others with `make deep`.
-_SAMPLED = {"test_s3_kit.py": 4, "test_postgres_kit.py": 3, "test_duckdb_kit.py": 3, "test_localfiles_kit.py": 3}
+_SAMPLED = {"test_s3_kit.py": 6, "test_postgres_kit.py": 5, "test_duckdb_kit.py": 5, "test_localfiles_kit.py": 5}
 
 
 @pytest.hookimpl(tryfirst=True)
