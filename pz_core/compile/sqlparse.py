@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pz_core.values import quote_literal
+from pz_core.values.asking import asking_connection
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -115,17 +116,9 @@ def _scalar() -> frozenset[str]:
 
 def _asked() -> DuckDBPyConnection:
     """The parser's own connection; the caller holds the lock."""
-    import duckdb
-
     global _connection
     if _connection is None:
-        config: dict[str, Any] = {
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "threads": "1",
-        }
-        _connection = duckdb.connect(":memory:", config=config)
-        _connection.execute("SET TimeZone = 'UTC'")
+        _connection = asking_connection()
         _connection.execute("PRAGMA disable_optimizer")
     return _connection
 

@@ -120,8 +120,8 @@ __all__ = [
     "reconcile",
     "refusal",
     "resolved_scan",
-    "trip",
     "reveal",
+    "trip",
 ]
 
 #: Where each name stands. A module is imported when a name of it is first asked for: every verb opens a project,
@@ -177,8 +177,8 @@ _PLACES = {
     "OptionSet": "options",
     "option_set": "options",
     "read_refusal": "refusals",
-    "trip": "refusals",
     "refusal": "refusals",
+    "trip": "refusals",
     "API_VERSION": "registration",
     "KINDS": "registration",
     "Kind": "registration",

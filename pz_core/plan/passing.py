@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from pz_core.compile.model import CheckNode, Graph, Node, PipelineNode, SinkNode, SourceNode
+from pz_core.compile.model import Graph, PipelineNode, SinkNode, SourceNode
 from pz_core.compile.sqlparse import NotParsed, Tree, one_row_each, parse
 from pz_core.contract.engine import DrainTask, LandTask, MaterialiseTask
 from pz_core.contract.strategy import Strategy
 from pz_core.errors import PzError
 from pz_core.plan.model import NodePlan, PassInto
+from pz_core.plan.pushdown import text_of
 from pz_core.plan.sources import Context
 from pz_core.plugins import Registry
-from pz_core.values import canonical_json
 
 #: What a SELECT may consist of to be nothing but its select list over one table.
 _SELECT = frozenset({"type", "select_list", "from_table", "aggregate_handling"})
@@ -145,17 +145,11 @@ class _Words:
         """Whether no SQL but that of one node can read a relation."""
         if not self._nodes:
             for node in self._graph.nodes:
-                for word in set(_WORD.findall(_text(node))):
+                for word in set(_WORD.findall(text_of(node))):
                     self._nodes.setdefault(word, set()).add(node.id)
         name = relation.lower()
         words = (name, *_ASK)
         return _WORD.fullmatch(name) is not None and all(self._nodes.get(word, set()) <= {id} for word in words)
-
-
-def _text(node: Node) -> str:
-    if isinstance(node, PipelineNode):
-        return node.sql.lower()
-    return canonical_json(node.entry.definition.options).lower() if isinstance(node, CheckNode) else ""
 
 
 def _one_of_each(sql: str, relation: str) -> tuple[list[Tree], Tree] | None:

@@ -95,7 +95,7 @@ def pushdown_of(
         return Pushdown()
     texts = {} if texts is None else texts
     if not texts:
-        texts.update((other.id, _text(other)) for other in graph.nodes)
+        texts.update((other.id, text_of(other)) for other in graph.nodes)
     relation = node.relation.lower()
     if any(relation in text or _ASKS.search(text) for id, text in texts.items() if text and id != readers[0].id):
         return Pushdown()
@@ -113,7 +113,7 @@ def pushdown_of(
     )
 
 
-def _text(node: Node) -> str:
+def text_of(node: Node) -> str:
     """The SQL that a node brings to the database, in lower case."""
     if isinstance(node, PipelineNode):
         return node.sql.lower()

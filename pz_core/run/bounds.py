@@ -16,6 +16,7 @@ from pz_core.compile.model import Incremental
 from pz_core.compile.watermark import substitute
 from pz_core.errors import PzError
 from pz_core.run.slices import Bound, Slice, sql_slice
+from pz_core.values.asking import asking_connection
 from pz_core.values.duckdb_text import first_line
 
 if TYPE_CHECKING:
@@ -109,17 +110,9 @@ def _evaluated(
 def _ask(expression: str) -> _Value | None:
     """A value of DuckDB's, ``None`` for NULL."""
     global _connection
-    import duckdb
-
     with _lock:
         if _connection is None:
-            config: dict[str, Any] = {
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "threads": "1",
-            }
-            _connection = duckdb.connect(":memory:", config=config)
-            _connection.execute("SET TimeZone = 'UTC'")
+            _connection = asking_connection()
         base = f"FROM (SELECT ({expression}) AS v)"
         row = _connection.execute(f"SELECT typeof(v), v IS NULL {base}").fetchone()
         if row is None or row[1]:

@@ -257,12 +257,11 @@ class _Run:
 
         A module that cannot be imported is told by whoever needs it.
         """
+        nodes = (node for node in self.graph.nodes if node.id in self.effective)
         names: dict[str, None] = {}
-        for node in self.graph.nodes:
-            if node.id in self.effective and isinstance(node, (SourceNode, SinkNode)):
-                with suppress(PzError):
-                    found = self.registry.load("connector", node.connector)
-                    names.update(dict.fromkeys(getattr(found, "imports", ())))
+        for connector in {node.connector for node in nodes if isinstance(node, (SourceNode, SinkNode))}:
+            with suppress(PzError):
+                names.update(dict.fromkeys(getattr(self.registry.load("connector", connector), "imports", ())))
 
         def work() -> None:
             for name in names:

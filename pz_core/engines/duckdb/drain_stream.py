@@ -61,29 +61,6 @@ def stream_out(
         PzError: PZ0804, PZ0811, PZ0324, PZ0501, PZ0520 if the target has a part of the batch.
         Cancelled: if told to stop before the commit.
     """
-    if native:
-        try:
-            return _streamed(engine, sink, batch, strategy, request, task, batch_bytes, work, True)
-        except _Tripped:
-            work.rearm()  # batches can say where the value stands
-    return _streamed(engine, sink, batch, strategy, request, task, batch_bytes, work, False)
-
-
-class _Tripped(PzError):
-    """A value cannot be written in the form of a pipe; it never leaves this module."""
-
-
-def _streamed(
-    engine: Session,
-    sink: Sink,
-    batch: Batch,
-    strategy: Strategy,
-    request: LoadRequest,
-    task: DrainTask,
-    batch_bytes: int,
-    work: Work,
-    native: bool,
-) -> DrainResult:
     subject, node = batch.subject, batch.node
     with connector_faults(subject, node):
         session = sink.begin(task.write, batch.columns)
@@ -126,7 +103,11 @@ def _streamed(
         if not ended:
             _abort_quietly(session)
         leave_behind(error, sink, stream.handed, confirmed)
-        raise
+        if not isinstance(error, _Tripped):
+            raise
+        work.rearm()
+        # Batches can say where the value stands.
+        return stream_out(engine, sink, batch, strategy, request, task, batch_bytes, work)
     keyed = isinstance(session, SqlWriteSession) and strategy.traits.takes_keys
     if receipt.rows != stream.rows and not keyed:
         raise counts_disagree(subject, node, staged=stream.rows, written=_taken(receipt))
@@ -141,6 +122,10 @@ def _streamed(
         delivery=delivery,
         choices=receipt.choices,
     )
+
+
+class _Tripped(PzError):
+    """A value cannot be written in the form of a pipe; it never leaves this module."""
 
 
 def _existing(session: WriteSession | SqlWriteSession) -> str | None:
