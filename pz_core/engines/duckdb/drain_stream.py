@@ -221,7 +221,8 @@ class _Stream:
         try:
             engine.set_up(self._work, copy.setup, self._batch.subject, self._batch.node)
             query = f"SELECT {copy.projection} FROM {self._batch.name}"
-            self.rows = self._work.count(f"COPY ({query}) TO {quote_literal(copy.path)} ({copy.options})")
+            with engine.in_one_thread():  # into one pipe, in order
+                self.rows = self._work.count(f"COPY ({query}) TO {quote_literal(copy.path)} ({copy.options})")
         except duckdb.Error as error:
             self._work.recognise(error)
             if is_trip(str(error)):

@@ -235,6 +235,7 @@ class Session:
         self._closed = False
         self._setups: dict[str, _Once] = {}
         self._catalogs: dict[str, threading.Lock] = {}
+        self._alone: int | None = None
         self._ends = contextlib.ExitStack()
         # A commit waits until the disk has all of it, so most of it should be there by then.
         self._ends.enter_context(flushing(Path(settings.staging_path)))
@@ -261,6 +262,7 @@ class Session:
                 raise Cancelled("the engine is closed")
             cursor = self._main.cursor()
             self._open.add(cursor)
+            self._all_threads()
         try:
             cursor.execute(f"USE {quote_identifier(CATALOG)}")
             work = Work(cursor, control)
@@ -335,6 +337,33 @@ class Session:
             yield
         finally:
             lock.release()
+
+    @contextlib.contextmanager
+    def in_one_thread(self) -> Iterator[None]:
+        """For a statement that DuckDB carries out in one thread, as long as no other task runs.
+
+        Whichever thread is quicker takes such a statement up. Where that is not the one that asked for it, this one
+        asks over and over whether it is done, and takes a core from whoever receives the rows.
+        """
+        with self._lock:
+            if len(self._open) == 1 and self._alone is None:
+                self._alone = int(str(self._setting("threads")))
+                self._main.execute("SET GLOBAL threads = 1")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._all_threads()
+
+    def _all_threads(self) -> None:
+        """Under the lock: what began alone is not alone any more, or has ended."""
+        threads, self._alone = self._alone, None
+        if threads is not None and not self._closed:
+            self._main.execute(f"SET GLOBAL threads = {threads}")
+
+    def _setting(self, name: str) -> object:
+        row = self._main.execute(f"SELECT current_setting({quote_literal(name)})").fetchone()
+        return row[0] if row else None
 
     def close(self) -> None:
         """Close every cursor and the database; the staging file is released and its log stays beside it."""
