@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import dataclasses
 import inspect
 import re
 import sys
@@ -12,6 +11,8 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 HERE = Path(__file__).resolve().parent
 HEAD = "<!-- Made from the code by `make docs`; a test compares. Edit the code instead. -->\n\n"
@@ -71,11 +72,14 @@ def field_docs(kind: type) -> dict[str, str]:
     return found
 
 
-def dataclass_table(kind: type) -> str:
+def record_table(kind: type[Struct]) -> str:
     docs = field_docs(kind)
+    types = {
+        name: said for base in reversed(kind.__mro__) for name, said in vars(base).get("__annotations__", {}).items()
+    }
     return "\n".join(
-        f"- `{f.name}: {f.type}`" + (f": {cell(docs[f.name])}" if f.name in docs else "")
-        for f in dataclasses.fields(kind)
+        f"- `{name}: {types[name]}`" + (f": {cell(docs[name])}" if name in docs else "")
+        for name in kind.__struct_fields__
     )
 
 
@@ -91,8 +95,8 @@ def contract() -> str:
         if thing.__doc__ and thing.__doc__.startswith(f"{thing.__name__}("):
             continue
         lines.append(f"## {thing.__name__}\n\n{doc(thing)}\n")
-        if dataclasses.is_dataclass(thing):
-            lines.append(dataclass_table(thing) + "\n")
+        if issubclass(thing, Struct):
+            lines.append(record_table(thing) + "\n")
         for name, member in vars(thing).items():
             if inspect.isfunction(member) and not name.startswith("_"):
                 lines.append(f"### `{name}{signature(member)}`\n\n{doc(member)}\n")
@@ -159,9 +163,9 @@ def events() -> str:
     ]
     kinds = [k for _, k in inspect.getmembers(module, inspect.isclass) if issubclass(k, Event) and k is not Event]
     for kind in sorted(kinds, key=lambda k: inspect.getsourcelines(k)[1]):
-        name = Event.event.fget(object.__new__(kind))  # type: ignore[attr-defined]
-        fields = [f for f in dataclasses.fields(kind) if f.name not in ("at", "run_id")]
-        shown = ", ".join(f"`{camel(f.name)}`" + (" (optional)" if f.metadata.get("optional") else "") for f in fields)
+        name = kind.called()
+        fields = [name for name in kind.__struct_fields__ if name not in ("at", "run_id")]
+        shown = ", ".join(f"`{camel(name)}`" + (" (optional)" if name in kind.optional else "") for name in fields)
         lines.append(f"## {name}\n\n{doc(kind)}\n\nFields: {shown}\n")
     return "\n".join(lines)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 Severity = Literal["error", "warning", "note"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Where:
+class Where(Struct, frozen=True, order=True):
     """A place that a message speaks of: a project file (with a 1-based line), or a node of the graph.
 
     Args:
@@ -169,8 +170,7 @@ def _cut(text: str) -> str:
     return f"{text[:half]} … {text[-half:]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A warning or a note: never changes an exit code."""
 
     severity: Severity
@@ -181,9 +181,9 @@ class Notice:
 
     def __post_init__(self) -> None:
         """Take out what may not be shown."""
-        object.__setattr__(self, "message", without_withheld(self.message))
+        force_setattr(self, "message", without_withheld(self.message))
         if self.hint is not None:
-            object.__setattr__(self, "hint", without_withheld(self.hint))
+            force_setattr(self, "hint", without_withheld(self.hint))
 
     def render(self) -> str:
         """``warning PZ0208: …`` or ``note: …``, on one line."""

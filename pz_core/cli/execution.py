@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pz_core.cli import output
 from pz_core.cli.failures import CancelledBeforeRun
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 Choice = Callable[["Graph"], "frozenset[str]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """All that is settled before a run directory exists; ``selected`` holds the ancestors of what was chosen too."""
 
     plan: Plan

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from pz_core.errors import PzError, one_line
 from pz_core.plugins.offers import Offer, normalised
@@ -37,8 +38,7 @@ _SUITES = {
 _NEED_NO_PLACE = ("strategy",)
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """The score card of one thing that a package offers.
 
     Args:

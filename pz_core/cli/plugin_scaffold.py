@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from pz_core.errors import PzError
 from pz_core.plugins.offers import NAME, normalised
@@ -18,8 +19,7 @@ _SUFFIX = ".template"
 _RENAMED = {"gitignore": ".gitignore"}
 
 
-@dataclass(frozen=True, slots=True)
-class Scaffold:
+class Scaffold(Struct, frozen=True):
     """A package to write.
 
     Args:

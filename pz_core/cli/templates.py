@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 #: Stands in template files where the project's name goes.
 PLACEHOLDER = "__project_name__"
@@ -14,8 +15,7 @@ PLACEHOLDER = "__project_name__"
 _RENAMED = {"gitignore": ".gitignore"}
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """A template.
 
     Args:

@@ -5,11 +5,10 @@ The help stands here and not in the modules, so that ``pz --help`` and the compl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(Struct, frozen=True):
     """A row of the table.
 
     Args:

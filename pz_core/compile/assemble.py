@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pz_core.compile.binding import Key
 from pz_core.compile.ephemeral import inline
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 _ISLAND = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A rendered pipeline and its own normalised query, without INSERT INTO."""
 
     rendered: Rendered
@@ -37,8 +37,7 @@ class Query:
         return self.rendered.pipeline.sidecar.materialization == "ephemeral"
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
+class Assembled(Struct, frozen=True):
     """A pipeline that is not ephemeral, with what it takes over from the ephemerals that it inlines.
 
     Args:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
 
 from pz_core.errors import Problems, PzError, Where
 from pz_core.project.model import Project, ReadDeclaration, WriteDeclaration
@@ -21,8 +23,7 @@ DEFAULT_STRATEGY = "append"
 DEFAULT_SCHEMA_POLICY = "fail_on_change"
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """How a dataset is read; ``where`` is the place of its declaration, or of its first call where it has none."""
 
     connection: str
@@ -40,8 +41,7 @@ class Read:
         return _place_of(self, key)
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """How an output is written, its defaults filled in; ``pipeline`` is ``None`` while nothing loads it."""
 
     connection: str
@@ -104,7 +104,7 @@ def find_writes(project: Project, rendered: Sequence[Rendered]) -> dict[Key, Wri
                 declaration = call.declaration or WriteDeclaration(where=call.where)
                 found[key] = Write(*key, declaration, call.where, item.pipeline.name)
             elif known.pipeline is None:
-                found[key] = replace(known, pipeline=item.pipeline.name)
+                found[key] = structs.replace(known, pipeline=item.pipeline.name)
     return dict(sorted(found.items()))
 
 

@@ -8,8 +8,9 @@ filled with NULLs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from pz_core.compile.deterministic import DETERMINISTIC
 from pz_core.compile.sqlparse import UNKNOWN_LOCATION, Tree, shape
@@ -34,8 +35,7 @@ _WHY_NOT = {
 }
 
 
-@dataclass(eq=False, slots=True)
-class Place:
+class Place(Struct, eq=False):
     """A table in a FROM.
 
     Args:
@@ -51,8 +51,7 @@ class Place:
     shaky: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """A recognised comparison.
 
     Args:
@@ -76,8 +75,7 @@ class Comparison:
     bound: tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A watermark outside any recognised comparison."""
 
     dataset: str
@@ -85,8 +83,7 @@ class Refusal:
     location: int
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(Struct):
     """What a walk over a query found."""
 
     comparisons: list[Comparison] = field(default_factory=list)
@@ -98,8 +95,7 @@ class _No(Exception):
     """Why a comparison is none that counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Join:
+class _Join(Struct, frozen=True):
     condition: Tree
     kind: str
     left: tuple[Place, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pz_core.compile.assemble import source_line
 from pz_core.compile.model import Graph, Node, NodeKind, PipelineNode, SourceNode
@@ -27,8 +28,7 @@ _NO_VERDICT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DryReport:
+class DryReport(Struct, frozen=True):
     """What a dry compile looked at.
 
     Args:

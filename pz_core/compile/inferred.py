@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pz_core.compile.model import Incremental
 from pz_core.errors import Problems
 from pz_core.project.model import SyncConfig
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetInfo:
+class DatasetInfo(Struct, frozen=True):
     """What the rules need to know of a dataset that a pipeline reads.
 
     Args:
@@ -27,8 +27,7 @@ class DatasetInfo:
     sync: SyncConfig | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(Struct, frozen=True):
     """What a pipeline's ``watermark()`` calls mean.
 
     Args:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Union
+
+from msgspec import Struct
 
 from pz_core.errors import Notice, Where
 from pz_core.project.model import CheckEntry, Project, RetryConfig, SyncConfig
@@ -40,16 +42,14 @@ _MANIFEST_WORDS = {
 _RANKS = {kind: rank for rank, kind in enumerate(NodeKind)}
 
 
-@dataclass(frozen=True, slots=True)
-class RunConstants:
+class RunConstants(Struct, frozen=True):
     """What templates see of the run. The defaults are those of every verb that is not a run."""
 
     run_id: str = "00010101T000000000Z-0000"
     run_started_at: str = "0001-01-01T00:00:00.000000Z"
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkBound:
+class WatermarkBound(Struct, frozen=True):
     """One recognised comparison of a cursor with an expression of ``watermark()``.
 
     Args:
@@ -61,8 +61,7 @@ class WatermarkBound:
     expression: str
 
 
-@dataclass(frozen=True, slots=True)
-class Incremental:
+class Incremental(Struct, frozen=True):
     """How a dataset is read incrementally: declared in YAML (``sync``) or in SQL (``bounds``)."""
 
     cursor: str
@@ -76,8 +75,7 @@ class Incremental:
         return self.sync is None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceNode:
+class SourceNode(Struct, frozen=True):
     """A dataset that a pipeline reads; lands in ``staging.<relation>``, which is also its name."""
 
     id: str
@@ -106,8 +104,7 @@ class SourceNode:
         return f"{self.connection}.{self.entity}"
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineNode:
+class PipelineNode(Struct, frozen=True):
     """A pipeline that is not ephemeral.
 
     Args:
@@ -134,8 +131,7 @@ class PipelineNode:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class CheckNode:
+class CheckNode(Struct, frozen=True):
     """A check of a pipeline."""
 
     id: str
@@ -148,8 +144,7 @@ class CheckNode:
     kind: NodeKind = NodeKind.CHECK
 
 
-@dataclass(frozen=True, slots=True)
-class SinkNode:
+class SinkNode(Struct, frozen=True):
     """An output that a pipeline loads; its name is ``connection.entity``, unfolded."""
 
     id: str
@@ -173,15 +168,14 @@ class SinkNode:
 Node = Union[SourceNode, PipelineNode, CheckNode, SinkNode]
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """A connected component of the graph, labelled by its sinks, or by its leaves where it has none."""
 
     label: str
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Graph:
     """All nodes in execution order, with the project they came from and what was noticed on the way."""
 
@@ -189,10 +183,10 @@ class Graph:
     nodes: tuple[Node, ...]
     flows: tuple[Flow, ...] = ()
     notices: tuple[Notice, ...] = ()
-    constants: RunConstants = RunConstants()
-    _by_id: dict[str, Node] = field(default_factory=dict, repr=False, compare=False)
-    _by_name: dict[str, Node] = field(default_factory=dict, repr=False, compare=False)
-    _children: dict[str, list[str]] = field(default_factory=dict, repr=False, compare=False)
+    constants: RunConstants = dataclasses.field(default_factory=RunConstants)
+    _by_id: dict[str, Node] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    _by_name: dict[str, Node] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    _children: dict[str, list[str]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for node in self.nodes:

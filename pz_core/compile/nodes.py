@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pz_core.compile.assemble import Assembled
 from pz_core.compile.binding import Key, Read, Strategies, Write
@@ -15,8 +16,7 @@ from pz_core.project.model import PipelineFile, Project
 from pz_core.project.names import staging_relation
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """All that nodes are made of. The ``stable`` parts are the same in every run; ids come from these.
 
     Args:

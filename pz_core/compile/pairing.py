@@ -6,15 +6,15 @@ The rules follow from what a strategy says of itself, never from its name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.compile.binding import Strategies, Write
 from pz_core.errors import Problems, Where
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(Struct, frozen=True):
     """What lies above an output, as sorted names of datasets.
 
     Args:

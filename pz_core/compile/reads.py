@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pz_core.compile.binding import Read, Write
 from pz_core.compile.cursors import (
@@ -28,8 +30,7 @@ _CALENDAR_LETTERS = frozenset("yYmMdDhHsS")
 _TOKENS = "{yyyy} {MM} {dd} {HH} {mm}"
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """The cursor of a YAML incremental read, checked.
 
     Args:

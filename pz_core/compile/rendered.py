@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pz_core.errors import Notice, Where
 from pz_core.project.model import PipelineFile, Project, ReadDeclaration, WriteDeclaration
 from pz_core.values import quote_literal
 
 
-@dataclass(frozen=True, slots=True)
-class SourceCall:
+class SourceCall(Struct, frozen=True):
     """A ``source()`` call; ``declaration`` is ``None`` where it has no options."""
 
     connection: str
@@ -19,16 +18,14 @@ class SourceCall:
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
-class RefCall:
+class RefCall(Struct, frozen=True):
     """A ``ref()`` call."""
 
     name: str
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
-class SinkCall:
+class SinkCall(Struct, frozen=True):
     """A ``sink()`` call; ``marker`` is the text that it rendered."""
 
     connection: str
@@ -38,8 +35,7 @@ class SinkCall:
     marker: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkCall:
+class WatermarkCall(Struct, frozen=True):
     """A ``watermark()`` call; ``sentinel`` is the quoted text that it rendered."""
 
     connection: str
@@ -48,8 +44,7 @@ class WatermarkCall:
     sentinel: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(Struct, frozen=True):
     """A pipeline as rendered, with its calls in the order in which they were made.
 
     Args:

@@ -8,9 +8,10 @@ comment is handed on untouched.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from pz_core.compile.faults import LITERAL_BRACES, Fault
 
@@ -32,8 +33,7 @@ class Kind(Enum):
 RawToken: TypeAlias = tuple[str, str, int]
 
 
-@dataclass(slots=True)
-class Piece:
+class Piece(Struct):
     """A stretch of a pipeline's text; ``text`` for SQL and comments, ``tokens`` for islands."""
 
     kind: Kind

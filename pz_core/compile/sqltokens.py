@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _TOKEN = re.compile(
     r"""
@@ -29,8 +30,7 @@ _CLAUSES = frozenset(_CLAUSE_WORDS.split())
 _ALSO_FUNCTIONS = frozenset({"left", "right"})
 
 
-@dataclass(frozen=True, slots=True)
-class SqlToken:
+class SqlToken(Struct, frozen=True):
     """A token: its text in lower case for words, where it starts and ends, in characters."""
 
     kind: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar, Union
 
 from jinja2 import nodes
+from msgspec import Struct, field
 
 from pz_core.compile.expressions import ExpressionParser, guard, open_statement, parse_output
 from pz_core.compile.faults import LITERAL_BRACES, Fault
@@ -17,23 +17,20 @@ _Made = TypeVar("_Made")
 _ALLOWED = "the statements are if, elif, else, endif, for, endfor, set and endset; " + LITERAL_BRACES
 
 
-@dataclass(slots=True)
-class Text:
+class Text(Struct):
     """SQL and comments, as they stand."""
 
     text: str
 
 
-@dataclass(slots=True)
-class Output:
+class Output(Struct):
     """``{{ … }}``."""
 
     value: nodes.Expr
     line: int
 
 
-@dataclass(slots=True)
-class Set:
+class Set(Struct):
     """``{% set … = … %}``, or ``{% set … %} … {% endset %}`` with a body in place of a value."""
 
     target: nodes.Expr
@@ -42,16 +39,14 @@ class Set:
     body: list[Step] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class If:
+class If(Struct):
     """``{% if %}`` with its branches; a branch without a test is ``else``."""
 
     line: int
     branches: list[tuple[nodes.Expr | None, list[Step]]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class For:
+class For(Struct):
     """``{% for … in … if … %}``; ``otherwise`` runs where there was no turn."""
 
     target: nodes.Expr
@@ -65,8 +60,7 @@ class For:
 Step = Union[Text, Output, Set, If, For]
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A block that waits for its end, and the list that steps are added to meanwhile."""
 
     word: str

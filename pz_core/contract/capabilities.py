@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 #: How a target can take a load.
 #: ``add``: rows are added to what is there. ``swap``: the whole content is exchanged at once.
@@ -12,8 +13,7 @@ from typing import Literal
 LoadMode = Literal["add", "swap", "program", "rewrite"]
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """The abilities of a connector. All are off unless declared."""
 
     reads: bool = False
@@ -90,4 +90,4 @@ class Capabilities:
 
     def flags(self) -> tuple[str, ...]:
         """Names of the abilities that are on, sorted."""
-        return tuple(sorted(name for name in self.__slots__ if getattr(self, name) is True))
+        return tuple(sorted(name for name in self.__struct_fields__ if getattr(self, name) is True))

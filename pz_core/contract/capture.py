@@ -8,8 +8,9 @@ dataset's own. An engine keeps the last change of each key: rows to write, and k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pz_core.contract.connector import ReadSpec
@@ -27,8 +28,7 @@ DELETED_AT = "_pz_deleted_at"
 GONE = "_pz_gone"
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureSpec:
+class CaptureSpec(Struct, frozen=True):
     """How a dataset's changes are captured.
 
     Args:
@@ -48,8 +48,7 @@ class CaptureSource(Protocol):
         """Columns that tell one row from another, in changes and deletes alike; asked after all batches of a read."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureStatus:
+class CaptureStatus(Struct, frozen=True):
     """What a place keeps for one captured dataset.
 
     Args:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from pz_core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class CheckDefinition:
+class CheckDefinition(Struct, frozen=True):
     """A check entry of a sidecar, read and found well-formed.
 
     Args:
@@ -27,8 +27,7 @@ class CheckDefinition:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckQuery:
+class CheckQuery(Struct, frozen=True):
     """How the engine asks.
 
     Args:

@@ -7,8 +7,9 @@ Connectors never retry: they raise :class:`ConnectorError` and say whether it ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from pz_core.contract.capabilities import Capabilities
 from pz_core.contract.capture import CaptureSpec
@@ -16,6 +17,7 @@ from pz_core.contract.options import OptionSet
 from pz_core.contract.secrets import Secret
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, Value
+from pz_core.values.discreet import Discreet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,8 +55,7 @@ class ConnectorError(PzError):
         return {**super()._state(), "transient": self.transient, "retry_after": self.retry_after}
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionConfig:
+class ConnectionConfig(Discreet, frozen=True):
     """A connection as the connector gets it.
 
     Args:
@@ -64,14 +65,15 @@ class ConnectionConfig:
         base_dir: absolute path of the project, against which relative paths resolve.
     """
 
+    kept: ClassVar[frozenset[str]] = frozenset({"options"})
+
     name: str
     connector: str
-    options: Mapping[str, Value | Secret] = field(repr=False)
+    options: Mapping[str, Value | Secret]
     base_dir: str = "."
 
 
-@dataclass(frozen=True, slots=True)
-class CursorBounds:
+class CursorBounds(Struct, frozen=True):
     """Bounds of an ordered read. Values are canonical text of ``type``; ``None`` is no bound.
 
     ``cursor`` may be present with both bounds absent: a first run, a full refresh or a plan's probe. Rows whose cursor
@@ -87,8 +89,7 @@ class CursorBounds:
     with_nulls: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReadHints:
+class ReadHints(Struct, frozen=True):
     """What the one reader of a dataset needs. Ignoring hints is always correct.
 
     Planned hints come from a query's text; an engine passes them through :func:`~pz_core.contract.hints.fitting_hints`
@@ -105,8 +106,7 @@ class ReadHints:
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSpec:
+class ReadSpec(Struct, frozen=True):
     """One read of an entity.
 
     Args:
@@ -127,8 +127,7 @@ class ReadSpec:
     capture: CaptureSpec | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Discreet, frozen=True):
     """A statement to run once a run on the engine's DuckDB before a native edge (LOAD, ATTACH, CREATE SECRET).
 
     One of kind ``extension`` that is known while the run is planned may be run as soon as the run begins.
@@ -138,12 +137,13 @@ class Setup:
         kind: what it is, for messages: ``attach``, ``extension``, ``secret``, ``setting``.
     """
 
-    sql: str = field(repr=False)
+    kept: ClassVar[frozenset[str]] = frozenset({"sql"})
+
+    sql: str
     kind: str = "setting"
 
 
-@dataclass(frozen=True, slots=True)
-class NativeScan:
+class NativeScan(Discreet, frozen=True):
     """A source that DuckDB reads by itself.
 
     Args:
@@ -158,7 +158,9 @@ class NativeScan:
         choice: of the scan that is run: what was decided by that rule, for the run's results; no value of the data.
     """
 
-    query: str = field(repr=False)
+    kept: ClassVar[frozenset[str]] = frozenset({"query"})
+
+    query: str
     mechanism: str = "scan"
     setup: tuple[Setup, ...] = ()
     schema_inferred: bool = False
@@ -168,8 +170,7 @@ class NativeScan:
     choice: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """A part of a read, as data. ``id`` is stable across runs where the connector says so."""
 
     ordinal: int = 0
@@ -177,16 +178,14 @@ class Partition:
     payload: Mapping[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """Rename ``source`` to ``target``, replacing it, after a native copy has succeeded."""
 
     source: str
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class NativeCopy:
+class NativeCopy(Struct, frozen=True):
     """A file that DuckDB writes by itself.
 
     The engine makes the parent folders, runs ``COPY (projection over the relation) TO path (options)``, removes
@@ -211,8 +210,7 @@ class NativeCopy:
     removes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NativeStream:
+class NativeStream(Struct, frozen=True):
     """Rows that DuckDB encodes, and that a write session takes from a pipe while it does: see :class:`PipedSession`.
 
     For places that DuckDB can write the form of, but should not write to by itself.
@@ -226,8 +224,7 @@ class NativeStream:
     setup: tuple[Setup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NativeTarget:
+class NativeTarget(Struct, frozen=True):
     """A table that DuckDB can write by itself once ``setup`` has run; a strategy's program runs on it there.
 
     Args:
@@ -247,8 +244,7 @@ class NativeTarget:
     ledger: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteSpec:
+class WriteSpec(Struct, frozen=True):
     """One write of an entity.
 
     Args:
@@ -277,8 +273,7 @@ class WriteSpec:
     columns: tuple[Column, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """What a committed session wrote; ``choices`` is how, by topic, for the run's results."""
 
     rows: int
@@ -286,8 +281,7 @@ class Receipt:
     choices: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+class CheckReport(Struct, frozen=True):
     """Answer of :meth:`Connector.check`: whether the place can be reached, and what to tell the user."""
 
     ok: bool

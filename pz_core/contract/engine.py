@@ -7,20 +7,21 @@ a project. ``duckdb`` is the default; a distributed engine fits the same four ca
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from pz_core.contract.check import CheckDefinition
 from pz_core.contract.connector import AbortSemantics, Connector, CursorBounds, ReadSpec, Setup, WriteSpec
 from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import Notice
 from pz_core.values import Column, Value
+from pz_core.values.discreet import Discreet
 
 Tier = Literal["native", "universal"]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRef:
+class NodeRef(Struct, frozen=True):
     """A node's id and display name."""
 
     id: str
@@ -32,8 +33,7 @@ def deletes_of(relation: str) -> str:
     return f"{relation}__deletes"
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(Struct, frozen=True):
     """Rows that an earlier run has landed: to be copied instead of read again.
 
     Args:
@@ -47,8 +47,7 @@ class Reuse:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(Struct, frozen=True):
     """What an earlier run has begun and not ended: an engine goes on from it where it can prove that nothing differs.
 
     Args:
@@ -62,8 +61,7 @@ class NotReusable(Exception):
     """The rows of an earlier run cannot be copied. Nothing of them is visible; the text says why, without a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class LandTask:
+class LandTask(Struct, frozen=True):
     """Bring an entity's rows into ``staging.<relation>``.
 
     Args:
@@ -90,8 +88,7 @@ class LandTask:
     hold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MaterialiseTask:
+class MaterialiseTask(Struct, frozen=True):
     """Make ``staging.<relation>`` from a pipeline's SQL.
 
     Args:
@@ -106,8 +103,7 @@ class MaterialiseTask:
     asks: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckTask:
+class CheckTask(Struct, frozen=True):
     """Count the violations of a rule in ``staging.<relation>``."""
 
     node: NodeRef
@@ -116,8 +112,7 @@ class CheckTask:
     samples: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DrainTask:
+class DrainTask(Struct, frozen=True):
     """Load ``staging.<relation>`` into an entity.
 
     Args:
@@ -140,8 +135,7 @@ class DrainTask:
     deletes: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskWarning:
+class TaskWarning(Struct, frozen=True):
     """A coded warning that a task gave; ``fields`` are its numbers, by the names of the probe."""
 
     code: str
@@ -149,16 +143,14 @@ class TaskWarning:
     fields: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Stalls:
+class Stalls(Struct, frozen=True):
     """Milliseconds that each side of a universal edge waited for the other."""
 
     producer_ms: int = 0
     consumer_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CursorFound:
+class CursorFound(Struct, frozen=True):
     """What the cursor column of a landed relation holds.
 
     Args:
@@ -174,8 +166,7 @@ class CursorFound:
     duckdb_type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionCounts:
+class PartitionCounts(Struct, frozen=True):
     """Partitions of a read whose partitions have ids that stay.
 
     Args:
@@ -191,8 +182,7 @@ class PartitionCounts:
     reused_rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeCounts:
+class ChangeCounts(Struct, frozen=True):
     """What a change capture read: changes as they came, before only the last one of each key is kept.
 
     Args:
@@ -208,8 +198,7 @@ class ChangeCounts:
     position: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """What became of a delivery that is not all or nothing.
 
     Args:
@@ -238,8 +227,7 @@ class Progress:
         return found if isinstance(found, (PartitionCounts, Delivery)) else None
 
 
-@dataclass(frozen=True, slots=True)
-class LandResult:
+class LandResult(Discreet, frozen=True):
     """Rows read from the place and rows staged; they differ only by what was trimmed and by reused partitions.
 
     ``reused`` says that the rows are those of :class:`Reuse`, counted, and that no connector was touched. ``token`` is
@@ -247,6 +235,8 @@ class LandResult:
     what the plan calls decided at run. ``changes`` is set by an engine that carried out a change capture
     (``read.capture``): the relation holds the rows to write, and :func:`deletes_of` it the keys to delete.
     """
+
+    kept: ClassVar[frozenset[str]] = frozenset({"token"})
 
     rows_read: int
     rows_staged: int
@@ -258,13 +248,12 @@ class LandResult:
     cursor: CursorFound | None = None
     reused: bool = False
     partitions: PartitionCounts | None = None
-    token: str | None = field(default=None, repr=False)
+    token: str | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
     changes: ChangeCounts | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MaterialiseResult:
+class MaterialiseResult(Struct, frozen=True):
     """Rows of the relation; for a view they are counted when asked for, so ``None``."""
 
     rows: int | None
@@ -272,8 +261,7 @@ class MaterialiseResult:
     notices: tuple[Notice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
+class CheckOutcome(Struct, frozen=True):
     """Violations counted, with what may be shown of them.
 
     ``sample`` and ``detail`` are rows of ``(column, text)``; text ``None`` is NULL.
@@ -285,8 +273,7 @@ class CheckOutcome:
     detail: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DrainResult:
+class DrainResult(Struct, frozen=True):
     """Rows handed to the target and rows that the target took, those of a resumed part included.
 
     ``delivered_by`` is the run that had written this very batch before, by the target's ledger; nothing was written
@@ -305,8 +292,7 @@ class DrainResult:
     deletes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """What became of a landing, a view and a load that were carried out as one, with no row staged.
 
     Args:
@@ -353,8 +339,7 @@ class Control(Protocol):
         """Register what stops a call in flight; returns a function that takes it back."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
+class EngineSettings(Struct, frozen=True):
     """What an engine is opened with.
 
     Args:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+
+from msgspec import Struct
 
 _CAMEL = re.compile(r"_([a-z])")
 
@@ -16,45 +16,48 @@ def camel(name: str) -> str:
     return _CAMEL.sub(lambda m: m[1].upper(), name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """What all events carry: the instant (UTC, milliseconds, ``Z``) and the run's id."""
+class Event(Struct, frozen=True, kw_only=True):
+    """What all events carry: the instant (UTC, milliseconds, ``Z``) and the run's id.
+
+    Fields named in ``optional`` are left out of the JSON where they are absent.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset()
 
     at: str
     run_id: str
 
+    @classmethod
+    def called(cls) -> str:
+        """Name in the stream: the class's own in snake case."""
+        return re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower()
+
     @property
     def event(self) -> str:
-        """Name in the stream: the class's own in snake case."""
-        return re.sub(r"(?<!^)([A-Z])", r"_\1", type(self).__name__).lower()
+        """Name in the stream."""
+        return self.called()
 
     def as_dict(self) -> dict[str, Any]:
         """The event as JSON-ready data; optional fields that are absent are left out."""
         made: dict[str, Any] = {"event": self.event, "at": self.at, "runId": self.run_id}
-        for item in dataclasses.fields(self):
-            if item.name in ("at", "run_id"):
+        for name in self.__struct_fields__:
+            if name in ("at", "run_id"):
                 continue
-            value = getattr(self, item.name)
-            if value is None and item.metadata.get("optional"):
+            value = getattr(self, name)
+            if value is None and name in self.optional:
                 continue
-            made[camel(item.name)] = list(value) if isinstance(value, tuple) else value
+            made[camel(name)] = list(value) if isinstance(value, tuple) else value
         return made
 
 
-def _optional() -> Any:
-    return field(default=None, metadata={"optional": True})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(Event):
+class RunStarted(Event, frozen=True, kw_only=True):
     """The first event of a run. ``node_count`` is the number of nodes that will end in a result."""
 
     project_name: str
     node_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStarted(Event):
+class NodeStarted(Event, frozen=True, kw_only=True):
     """A node began its first attempt."""
 
     node_id: str
@@ -62,8 +65,7 @@ class NodeStarted(Event):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeProgress(Event):
+class NodeProgress(Event, frozen=True, kw_only=True):
     """Rows, bytes (approximate) and batches moved so far by a node."""
 
     node_id: str
@@ -73,8 +75,7 @@ class NodeProgress(Event):
     batches: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryScheduled(Event):
+class RetryScheduled(Event, frozen=True, kw_only=True):
     """Attempt ``attempt`` failed transiently; the next begins in ``delay_ms``."""
 
     node_id: str
@@ -85,8 +86,7 @@ class RetryScheduled(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeKeyDuplicatesDetected(Event):
+class MergeKeyDuplicatesDetected(Event, frozen=True, kw_only=True):
     """A batch held several rows of one merge key (PZ0522)."""
 
     node_id: str
@@ -96,8 +96,7 @@ class MergeKeyDuplicatesDetected(Event):
     extra_rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeWarning(Event):
+class NodeWarning(Event, frozen=True, kw_only=True):
     """A coded warning about a node; never a value."""
 
     node_id: str
@@ -106,8 +105,7 @@ class NodeWarning(Event):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceDriftDetected(Event):
+class SourceDriftDetected(Event, frozen=True, kw_only=True):
     """The columns of a dataset without a contract differ from the accepted ones."""
 
     node_id: str
@@ -119,13 +117,16 @@ class SourceDriftDetected(Event):
     hints_hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCompleted(Event):
+class NodeCompleted(Event, frozen=True, kw_only=True):
     """A node ended: ``success``, ``failed`` or ``skipped``; exactly one a node.
 
     ``rows`` counts what the node produced (violations for a check). ``accounting`` says read, staged, written,
     rejected.
     """
+
+    optional: ClassVar[frozenset[str]] = frozenset(
+        {"timings", "provenance", "partitions", "delivery", "cdc", "caught_up", "accounting"}
+    )
 
     node_id: str
     kind: str
@@ -135,17 +136,16 @@ class NodeCompleted(Event):
     duration_ms: int
     error_code: str | None = None
     error_message: str | None = None
-    timings: Mapping[str, int] | None = _optional()
-    provenance: str | None = _optional()
-    partitions: Mapping[str, int] | None = _optional()
-    delivery: Mapping[str, Any] | None = _optional()
-    cdc: Mapping[str, Any] | None = _optional()
-    caught_up: bool | None = _optional()
-    accounting: Mapping[str, int] | None = _optional()
+    timings: Mapping[str, int] | None = None
+    provenance: str | None = None
+    partitions: Mapping[str, int] | None = None
+    delivery: Mapping[str, Any] | None = None
+    cdc: Mapping[str, Any] | None = None
+    caught_up: bool | None = None
+    accounting: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerStateChanged(Event):
+class BreakerStateChanged(Event, frozen=True, kw_only=True):
     """The circuit breaker of a connection changed its state."""
 
     instance: str
@@ -155,8 +155,7 @@ class BreakerStateChanged(Event):
     cool_down_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorLog(Event):
+class ConnectorLog(Event, frozen=True, kw_only=True):
     """A line that a connector wished to say."""
 
     level: str
@@ -164,8 +163,7 @@ class ConnectorLog(Event):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCompleted(Event):
+class RunCompleted(Event, frozen=True, kw_only=True):
     """All nodes have ended. ``status`` is ``success``, ``completed_with_failures`` or ``fatal``."""
 
     status: str
@@ -175,8 +173,7 @@ class RunCompleted(Event):
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionSwept(Event):
+class RetentionSwept(Event, frozen=True, kw_only=True):
     """Old staging files were removed; the only event after ``run_completed``."""
 
     runs_swept: int

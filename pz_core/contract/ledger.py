@@ -26,8 +26,9 @@ The statements are DuckDB's SQL, and are translated where the target speaks anot
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from pz_core.contract.connector import SqlWriteSession
 from pz_core.errors import PzError
@@ -66,8 +67,7 @@ class LedgerSession(SqlWriteSession, Protocol):
     ledger: str
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
+class LedgerEntry(Struct, frozen=True):
     """What an output has of a dataset: every row up to ``upper``, the last of them written by ``run_id``."""
 
     dataset: str
@@ -78,8 +78,7 @@ class LedgerEntry:
     rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerMark:
+class LedgerMark(Struct, frozen=True):
     """What a batch has of a dataset: the rows above ``base`` and up to ``upper``.
 
     Args:
@@ -98,8 +97,7 @@ class LedgerMark:
     nulls: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerClaim:
+class LedgerClaim(Struct, frozen=True):
     """What a load asks of the ledger.
 
     Args:
@@ -127,8 +125,7 @@ class LedgerClaim:
         return () if gone else state.entries
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerState:
+class LedgerState(Struct, frozen=True):
     """The entries of one output, and what there is of its target."""
 
     entries: tuple[LedgerEntry, ...] = ()

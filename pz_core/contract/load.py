@@ -5,7 +5,7 @@ Source: DECISIONS 5 (the four policies) and 10 (a type that goes exactly into th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pz_core.errors import PzError
 from pz_core.values import Column, holds_exactly
@@ -13,8 +13,7 @@ from pz_core.values import Column, holds_exactly
 SCHEMA_POLICIES: tuple[str, ...] = ("fail_on_change", "additive", "evolve", "ignore")
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
+class Reconciled(Struct, frozen=True):
     """What to do to the target before the load, and which columns of the batch to write.
 
     Args:

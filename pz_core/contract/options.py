@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from pz_core.values import Value
 
@@ -17,8 +18,7 @@ _LONGEST_SHOWN = 60
 RESERVED_CONNECTION_KEYS: tuple[str, ...] = ("connector", "entities", "max_concurrency", "rate_limit", "retry")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One option of a connector, a strategy or a check.
 
     Args:
@@ -142,8 +142,7 @@ def _fits(kind: OptionType, value: Value) -> bool:
     return isinstance(value, Mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class OptionSet:
+class OptionSet(Struct, frozen=True):
     """The options of one place (connection, read side, write side, strategy, check)."""
 
     options: tuple[Option, ...] = ()

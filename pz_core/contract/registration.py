@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 #: Version of the plugin API that this core offers (``major.minor``). Minor versions only add.
 API_VERSION = "1.0"
@@ -13,8 +14,7 @@ Kind = Literal["connector", "check", "strategy", "state", "engine", "observer"]
 KINDS: tuple[Kind, ...] = ("connector", "check", "strategy", "state", "engine", "observer")
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """One thing that a plugin offers.
 
     Args:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from pz_core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class StateEntry:
+class StateEntry(Struct, frozen=True):
     """A stored entry.
 
     Args:
@@ -68,8 +68,7 @@ class StateBackend(Protocol):
 Removal = Literal["removed", "live", "absent"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunHead:
+class RunHead(Struct, frozen=True):
     """A stored run, without its nodes.
 
     Args:

@@ -7,16 +7,16 @@ transpiled, inside a database through its connector's session.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
+
+from msgspec import Struct, field
 
 from pz_core.contract.capabilities import LoadMode
 from pz_core.contract.options import OptionSet
 from pz_core.values import Column, Value, quote_identifier
 
 
-@dataclass(frozen=True, slots=True)
-class StrategyTraits:
+class StrategyTraits(Struct, frozen=True):
     """What compiler and planner must know of a strategy; rules follow from these, never from its name.
 
     Args:
@@ -34,8 +34,7 @@ class StrategyTraits:
     load_modes: tuple[LoadMode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """A question asked of the staged rows before anything is written.
 
     Args:
@@ -55,8 +54,7 @@ class Probe:
     fields: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
+class LoadRequest(Struct, frozen=True):
     """What a strategy is asked to load.
 
     Args:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+
+from msgspec import Struct
 
 from pz_core.errors import PzError, Where
 from pz_core.packages.metadata import Described, requirements
@@ -24,8 +25,7 @@ _NO_VERSION = re.compile(rf"there (?:is|are) no versions? of (?P<name>{_NAME})(?
 _PYTHON = re.compile(r"Python(?P<spec>[<>=!~][^\s,]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(Struct, frozen=True):
     """Somebody asks for a package."""
 
     name: str

@@ -7,9 +7,10 @@ import csv
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.errors import PzError, Where
 from pz_core.packages.fitting import applies
@@ -21,16 +22,14 @@ from pz_core.plugins.offers import normalised
 _TOLD = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FileFault:
+class FileFault(Struct, frozen=True):
     """A fault of an installed package's files."""
 
     package: str
     error: PzError
 
 
-@dataclass(frozen=True, slots=True)
-class FileCheck:
+class FileCheck(Struct, frozen=True):
     """What comparing files found.
 
     Args:

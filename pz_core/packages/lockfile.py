@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.errors import Notice, PzError, Where
 from pz_core.packages.model import LOCK_FILE, MAIN, Lock, LockedFile, LockedPackage
@@ -17,8 +18,7 @@ _FORMAT = 1
 _REPAIR = f"take {LOCK_FILE} from version control, or remove it and run pz deps lock"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLock:
+class FoundLock(Struct, frozen=True):
     """A lock that names the project.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.errors import Notice, PzError
 from pz_core.packages.lockfile import FoundLock, folders_upwards, relative
@@ -14,8 +15,7 @@ from pz_core.packages.resolve import Request, resolve
 from pz_core.packages.uv import Uv
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A package that differs between two locks; ``before`` or ``after`` is ``None`` where it is not there."""
 
     environment: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from pz_core.errors import PzError
 from pz_core.packages.model import CORE, readable
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     """A package's name, version and needs.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from pz_core.errors import Where
 
@@ -16,8 +17,7 @@ MAIN = "main"
 CORE = "pz-core"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A package that a project lists.
 
     Args:
@@ -45,8 +45,7 @@ class LockedFile(NamedTuple):
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class LockedPackage:
+class LockedPackage(Struct, frozen=True):
     """A package of an environment.
 
     Args:
@@ -75,8 +74,7 @@ class LockedPackage:
         return self.name == CORE
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     """The whole lock.
 
     Args:

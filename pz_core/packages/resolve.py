@@ -6,10 +6,12 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pz_core.errors import Notice, PzError
 from pz_core.packages.conflicts import unresolved
@@ -21,8 +23,7 @@ from pz_core.plugins.offers import normalised
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*(?:==|@)\s*[^;#]+(?:;(?P<marker>[^#]*))?(?:#\s*via (?P<via>.*))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What to resolve.
 
     Args:
@@ -94,8 +95,7 @@ def _local_for(request: Request, environment: str) -> tuple[Described, ...]:
 # --- asking uv -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Pin:
+class _Pin(Struct, frozen=True):
     """A line of uv's answer: a package, and the packages that need it."""
 
     name: str

@@ -7,11 +7,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
+
+from msgspec import field
 
 from pz_core.errors import PzError, one_line
 from pz_core.packages.index import no_index, uv_environment
+from pz_core.values.discreet import Discreet
 
 _ADDRESS = re.compile(r"\w+://\S+")
 _HOST = re.compile(r"https?://(?:[^@/\s]*@)?([^/\s)`]+)")
@@ -34,8 +37,7 @@ class NoSolutionError(Exception):
         self.offline = offline
 
 
-@dataclass(frozen=True, slots=True)
-class Uv:
+class Uv(Discreet, frozen=True):
     """uv with the index that pip and uv are set up with.
 
     Args:
@@ -44,10 +46,12 @@ class Uv:
         offline: ask no network; what is cached or in a folder is all there is.
     """
 
+    kept: ClassVar[frozenset[str]] = frozenset({"environ"})
+
     folder: Path
     find_links: tuple[Path, ...] = ()
     offline: bool = False
-    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def __call__(self, *arguments: str | Path, asks_index: bool = True) -> str:
         """Run ``uv ARGUMENTS``.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Union
+
+from msgspec import Struct, field
 
 from pz_core.compile.model import Graph
 from pz_core.contract.connector import Setup
@@ -14,8 +15,7 @@ from pz_core.errors import Notice, PzError
 Task = Union[LandTask, MaterialiseTask, CheckTask, DrainTask]
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """The effective policy of a node, cascaded from entity side, connection and default."""
 
     max_attempts: int = 3
@@ -28,16 +28,14 @@ def loaded_ahead(setup: tuple[Setup, ...]) -> tuple[Setup, ...]:
     return tuple(step for step in setup if step.kind == "extension")
 
 
-@dataclass(frozen=True, slots=True)
-class PassInto:
+class PassInto(Struct, frozen=True):
     """Where the rows of a source pass straight through to: ids of the view that reads it, and of the view's sink."""
 
     pipeline: str
     sink: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodePlan(Struct, frozen=True):
     """How one node will be done.
 
     Args:
@@ -72,8 +70,7 @@ class NodePlan:
     passes_into: PassInto | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryBudget:
+class MemoryBudget(Struct, frozen=True):
     """A ceiling, not a promise, in bytes. ``duckdb_bytes`` is ``None`` where no absolute limit is set."""
 
     duckdb_bytes: int | None
@@ -84,8 +81,7 @@ class MemoryBudget:
     duckdb_threads_disclaimer: str | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """All nodes of the graph in execution order, planned."""
 
     graph: Graph

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from pz_core.compile.model import Graph, PipelineNode, SinkNode, SourceNode
 from pz_core.compile.sqlparse import NotParsed, Tree, one_row_each, parse

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from pz_core.compile.model import CheckNode, Graph, Node, PipelineNode, SourceNode
 from pz_core.compile.sqlparse import NotParsed, Tree, parse
@@ -42,8 +43,7 @@ _FREE = {
 _LATE = ("modifiers", "group_expressions", "having", "qualify")
 
 
-@dataclass(frozen=True, slots=True)
-class Pushdown:
+class Pushdown(Struct, frozen=True):
     """What can be left out.
 
     Args:
@@ -124,8 +124,7 @@ class _Unclear(Exception):
     """The query holds something whose meaning may depend on what it does not name."""
 
 
-@dataclass(eq=False, slots=True)
-class _Place:
+class _Place(Struct, eq=False):
     """A table in a FROM; ``free`` is whether a filter on it may be applied before the joins above it."""
 
     alias: str
@@ -133,8 +132,7 @@ class _Place:
     free: bool
 
 
-@dataclass(eq=False, slots=True)
-class _Block:
+class _Block(Struct, eq=False):
     """A SELECT with the tables of its own FROM; ``all_seen`` is whether its FROM itself sees all columns."""
 
     node: Tree

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pz_core.compile.model import Graph, SinkNode, SourceNode
 from pz_core.contract.connector import ConnectorError, NativeScan, ReadSpec
@@ -24,8 +26,7 @@ MOST_PARTITIONS = 16
 LOCAL_CODES = frozenset({"PZ0305", "PZ0353", "PZ0365"})
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What planning a node needs."""
 
     graph: Graph

@@ -19,6 +19,8 @@ from pz_core.plugins.offers import HOOKS, NAME, Offer, malformed, unusable
 
 Answer = dict[Kind, list[Registration]]
 
+#: What a record says of arguments that it does not take.
+_WRONG_RECORD = re.compile(r"Missing required argument '|Unexpected keyword argument '|Extra positional arguments ")
 _TARGET = re.compile(r"[\w.]+:\w+")
 #: What nothing works without; the kit's suites look at the whole contract.
 _MEMBERS: dict[str, tuple[str, ...]] = {
@@ -60,7 +62,7 @@ def ask(offer: Offer) -> Answer:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if isinstance(error, TypeError) and str(error).startswith("Registration."):
+            if isinstance(error, TypeError) and _WRONG_RECORD.match(str(error)):
                 raise malformed(offer, f"{hook}() makes a registration wrongly: {error}") from error
             raise unusable(offer, f"{hook}() raised {_shown(error)}", error) from error
         answer[kind] = [_checked(offer, hook, item) for items in lists for item in _as_list(offer, hook, items)]

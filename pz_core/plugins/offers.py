@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pz_core.contract.registration import KINDS, Kind
 from pz_core.errors import PzError
@@ -28,8 +29,7 @@ def normalised(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """An entry point of a distribution: a thing that can be loaded. Nothing of it has been imported.
 
     Args:

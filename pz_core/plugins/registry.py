@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pz_core.contract.registration import KINDS, Kind, Registration
 from pz_core.errors import PzError
@@ -33,8 +34,7 @@ _BRINGERS: Mapping[tuple[str, str], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PluginRow:
+class PluginRow(Struct, frozen=True):
     """What ``pz plugins`` tells of one thing.
 
     Args:

@@ -10,9 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pz_core.plugins.offers import GROUP, normalised
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 _METADATA_FOLDER = re.compile(r"(?P<name>[^-]+)(-(?P<version>.+?))?(-py\d.*)?\.(dist-info|egg-info)")
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Struct, frozen=True):
     """A distribution on the path, with its entry points of the group ``pz`` (none, if it is no plugin)."""
 
     name: str

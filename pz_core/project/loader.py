@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct, structs
 
 from pz_core import __version__
 from pz_core.errors import Notice, Problems, PzError, PzErrors, Where
@@ -25,8 +27,7 @@ from pz_core.project.yaml import Block, read_yaml
 from pz_core.values.collection import paused_collection
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A loaded project, with the plugins that it may use and what was noticed on the way."""
 
     project: Project
@@ -89,7 +90,7 @@ def _load(root: Path, environ: Mapping[str, str], vars_json: str | None) -> Load
         state=replace(state, project=identity.name),
         on_source_drift=identity.on_source_drift,
         connections=connections or {},
-        pipelines=tuple(replace(p, sidecar=sidecars.get(p.name, Sidecar())) for p in pipelines),
+        pipelines=tuple(structs.replace(p, sidecar=sidecars.get(p.name, Sidecar())) for p in pipelines),
     )
     return Loaded(project, registry, tuple(sorted(problems.notices, key=lambda n: n.where.sort_key)))
 

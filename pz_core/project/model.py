@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct, field
 
 from pz_core.contract.check import CheckDefinition
 from pz_core.errors import Where
 from pz_core.values import Value
+from pz_core.values.discreet import Discreet
 
 
-@dataclass(frozen=True, slots=True)
-class PackageRequirement:
+class PackageRequirement(Struct, frozen=True):
     """An entry of ``connectors:`` or ``plugins:``.
 
     Args:
@@ -31,16 +34,14 @@ class PackageRequirement:
     isolation: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerSettings:
+class BreakerSettings(Struct, frozen=True):
     """``engine.breaker``: trips after so many transient failures, for so long."""
 
     failure_threshold: int
     cool_down_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
+class EngineConfig(Struct, frozen=True):
     """``engine:`` of ``project.yml``, with its defaults."""
 
     name: str = "duckdb"
@@ -55,7 +56,7 @@ class EngineConfig:
     node_timeout_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class StateConfig:
     """``state:`` of ``project.yml``, with what ``PZ_STATE_*`` adds.
 
@@ -68,17 +69,16 @@ class StateConfig:
     """
 
     backend: str = "local"
-    settings: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, Value] = dataclasses.field(default_factory=dict, repr=False)
     artifacts: bool = False
     events: bool = False
     declared: bool = False
     from_env: frozenset[str] = frozenset()
-    connection: Connection | None = field(default=None, repr=False)
-    project: str = field(default="", compare=False)
+    connection: Connection | None = dataclasses.field(default=None, repr=False)
+    project: str = dataclasses.field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryConfig:
+class RetryConfig(Struct, frozen=True):
     """A ``retry:`` block as written; absent fields come from the level above it."""
 
     max_attempts: int | None = None
@@ -86,16 +86,14 @@ class RetryConfig:
     max_delay_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimit:
+class RateLimit(Struct, frozen=True):
     """``rate_limit:`` of a connection."""
 
     requests_per_minute: int
     burst: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SyncConfig:
+class SyncConfig(Struct, frozen=True):
     """``sync:`` of a read; values are text as written."""
 
     mode: str
@@ -106,7 +104,7 @@ class SyncConfig:
     slot: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReadDeclaration:
     """One side of an entity: how it is read. The same from YAML and from a ``source()`` call.
 
@@ -116,15 +114,15 @@ class ReadDeclaration:
         lines: line of each key, where it was written in YAML.
     """
 
-    options: Mapping[str, Value] = field(default_factory=dict)
+    options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     columns: Mapping[str, str] | None = None
     sync: SyncConfig | None = None
     retry: RetryConfig | None = None
     where: Where = Where()
-    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class WriteDeclaration:
     """One side of an entity: how it is written. The same from YAML and from a ``sink()`` call.
 
@@ -135,7 +133,7 @@ class WriteDeclaration:
         lines: line of each key, where it was written in YAML.
     """
 
-    options: Mapping[str, Value] = field(default_factory=dict)
+    options: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     strategy: str | None = None
     keys: tuple[str, ...] = ()
     duplicates: str | None = None
@@ -143,11 +141,10 @@ class WriteDeclaration:
     schema_policy: str | None = None
     retry: RetryConfig | None = None
     where: Where = Where()
-    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(Struct, frozen=True):
     """An entity declared in ``connections.yml``; a bare key declares neither side."""
 
     name: str
@@ -156,7 +153,7 @@ class Entity:
     where: Where = Where()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
     """A place with credentials. ``config`` holds interpolated values: it is never printed.
 
@@ -167,18 +164,17 @@ class Connection:
 
     name: str
     connector: str
-    config: Mapping[str, Value] = field(default_factory=dict, repr=False)
-    entities: Mapping[str, Entity] = field(default_factory=dict)
+    config: Mapping[str, Value] = dataclasses.field(default_factory=dict, repr=False)
+    entities: Mapping[str, Entity] = dataclasses.field(default_factory=dict)
     max_concurrency: int | None = None
     rate_limit: RateLimit | None = None
     retry: RetryConfig | None = None
     where: Where = Where()
-    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict, repr=False, compare=False)
     variables: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckEntry:
+class CheckEntry(Struct, frozen=True):
     """A check of a sidecar; ``sample_values`` overrides ``engine.check_samples`` where it is written."""
 
     definition: CheckDefinition
@@ -186,8 +182,7 @@ class CheckEntry:
     where: Where = Where()
 
 
-@dataclass(frozen=True, slots=True)
-class Sidecar:
+class Sidecar(Struct, frozen=True):
     """``pipelines/configs/*.yml`` of a pipeline."""
 
     materialization: str = "table"
@@ -196,8 +191,7 @@ class Sidecar:
     where: Where = Where()
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineFile:
+class PipelineFile(Struct, frozen=True):
     """A ``.sql`` file: its stem is the pipeline's name; the text has LF line ends."""
 
     name: str
@@ -206,8 +200,7 @@ class PipelineFile:
     sidecar: Sidecar = Sidecar()
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Discreet, frozen=True):
     """A loaded project. ``root`` is absolute; files inside are named relative to it, with forward slashes.
 
     Args:
@@ -217,13 +210,15 @@ class Project:
         retention: ``keep_last``, ``None`` for ``off``.
     """
 
+    kept: ClassVar[frozenset[str]] = frozenset({"vars"})
+
     root: Path
     name: str
     version: str
     connectors: tuple[PackageRequirement, ...] = ()
     plugins: tuple[PackageRequirement, ...] = ()
     env: tuple[str, ...] = ()
-    vars: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    vars: Mapping[str, Value] = field(default_factory=dict)
     outside_vars: frozenset[str] = frozenset()
     engine: EngineConfig = EngineConfig()
     retention: int | None = 10

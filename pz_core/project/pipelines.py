@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.errors import Problems, Where
 from pz_core.project.model import PipelineFile
@@ -15,8 +16,7 @@ FOLDER = "pipelines"
 CONFIGS = "configs"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
+class FoundFiles(Struct, frozen=True):
     """What stands below ``pipelines/``: paths relative to the project, with forward slashes, sorted."""
 
     sql: tuple[str, ...] = ()

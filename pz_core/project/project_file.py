@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from msgspec import field
 
 from pz_core.errors import Problems, Where
 from pz_core.plugins.registry import Registry
@@ -19,6 +20,7 @@ from pz_core.project.shapes import did_you_mean, one_of, shown_node
 from pz_core.project.yaml import Block, Items, Text
 from pz_core.values import Value
 from pz_core.values.config import is_unicode
+from pz_core.values.discreet import Discreet
 
 FILE = "project.yml"
 KEYS = (
@@ -39,8 +41,7 @@ DRIFT_WORDS = ("ignore", "warn", "fail")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Discreet, frozen=True):
     """All of ``project.yml`` but ``engine``, ``retention`` and ``state``, which have readers of their own.
 
     Args:
@@ -49,13 +50,15 @@ class Identity:
         variables: names of the environment variables that ``vars:`` was made with.
     """
 
+    kept: ClassVar[frozenset[str]] = frozenset({"vars"})
+
     name: str = ""
     version: str = ""
     connectors: tuple[PackageRequirement, ...] = ()
     plugins: tuple[PackageRequirement, ...] = ()
     allowed: frozenset[str] | None = None
     env: tuple[str, ...] = ()
-    vars: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    vars: Mapping[str, Value] = field(default_factory=dict)
     on_source_drift: str = "ignore"
     outside_vars: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()

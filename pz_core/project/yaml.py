@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Union
 
+from msgspec import Struct, field
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
@@ -64,8 +64,7 @@ class Text(NamedTuple):
         return self.plain and self.text in ("", "~", "null")
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """A sequence."""
 
     line: int
@@ -85,8 +84,7 @@ class Field(NamedTuple):
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A mapping, in the order of the file."""
 
     line: int

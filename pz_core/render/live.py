@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TextIO
+
+from msgspec import Struct, field
 
 from pz_core.contract.events import (
     Event,
@@ -40,8 +41,7 @@ _FRAME = 3
 _NAME_WIDTH = 44
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(Struct):
     kind: str
     name: str
     since: float

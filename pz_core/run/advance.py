@@ -6,7 +6,8 @@ Sources: engine.md 1.11, 1.12 and 5.2, DECISIONS 4 and 10 (PZ0527).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pz_core.compile.model import Graph, SinkNode, SourceNode
 from pz_core.errors import Notice, PzError, Where
@@ -16,8 +17,7 @@ from pz_core.run.results import NodeResult
 from pz_core.run.state import Watermarks
 
 
-@dataclass(frozen=True, slots=True)
-class Advanced:
+class Advanced(Struct, frozen=True):
     """What became of watermarks or tokens.
 
     Args:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pz_core.compile.model import Incremental
 from pz_core.compile.watermark import substitute
@@ -37,8 +38,7 @@ class _Unfit(Exception):
     """A bound that is no value of the cursor's type; the message says what it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(Struct, frozen=True):
     """A value as DuckDB gave it: its type, and an exact text (microseconds since 1970 for instants)."""
 
     type: str

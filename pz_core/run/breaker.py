@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 from typing import Literal
+
+from msgspec import Struct
 
 from pz_core.project.model import BreakerSettings
 from pz_core.run.cancel import monotonic_ms
@@ -15,8 +16,7 @@ State = Literal["closed", "open", "half_open"]
 Listener = Callable[[State, State, str, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Struct, frozen=True):
     """An admitted call. Its outcome counts only while no trip lies between."""
 
     epoch: int

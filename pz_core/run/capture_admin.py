@@ -6,7 +6,8 @@ Source: engine.md 5.7, cli-connectors.md 1.17.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pz_core.compile.model import Graph, SourceNode
 from pz_core.contract.capture import CaptureAdmin, CaptureSpec, CaptureStatus
@@ -21,8 +22,7 @@ from pz_core.run.state import SYNC_STATE, open_state
 from pz_core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(Struct, frozen=True):
     """A dataset of the project that is read with ``sync: {mode: cdc}``."""
 
     connection: str
@@ -38,8 +38,7 @@ class Captured:
         return f"{self.connection}.{self.entity}"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """How a captured dataset stands.
 
     Args:

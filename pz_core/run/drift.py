@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ReadHints
 from pz_core.contract.state import StateBackend, StateEntry
@@ -21,8 +22,7 @@ SCHEMAS = "schemas"
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A column that was ``added``, ``removed`` or ``retyped``; ``before`` and ``after`` are DuckDB types."""
 
     kind: str
@@ -40,8 +40,7 @@ class Change:
         return f"{self.column} {self.kind} ({self.after or self.before})"
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """The columns of a dataset as they landed, with the shape of the read that they belong to."""
 
     dataset: str

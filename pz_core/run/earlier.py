@@ -6,9 +6,10 @@ Sources: engine.md 1.12, DECISIONS 10.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from pz_core.compile.cursors import later
 from pz_core.compile.model import Graph, Node, SinkNode
@@ -25,8 +26,7 @@ from pz_core.run.state import SYNC_STATE, WATERMARKS, Stored, family, open_state
 SUCCESS = "success"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredState:
+class StoredState(Struct, frozen=True):
     """What is stored now, by dataset."""
 
     watermarks: Mapping[str, StateEntry] = field(default_factory=dict)

@@ -6,9 +6,10 @@ Source: engine.md 1.11.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from pz_core.compile.model import Graph
 from pz_core.contract.events import RetentionSwept, RunCompleted
@@ -27,8 +28,7 @@ from pz_core.run.store import RunRecorder
 EXIT_CODES = {"success": 0, "completed_with_failures": 1, "fatal": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """How a run ended.
 
     Args:
@@ -56,8 +56,7 @@ class RunResult:
     stored_in: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, kw_only=True):
     """Ends one run.
 
     Args:

@@ -11,23 +11,24 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pz_core.contract.state import StateBackend, StateEntry
 from pz_core.run.state import SYNC_STATE, put
 from pz_core.values.atomic import write_whole
+from pz_core.values.discreet import Discreet
 
 #: Beside ``run_results.json``.
 FILE = "tokens.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Discreet, frozen=True):
     """Where the read of a feed ended; ``None`` if its connector leaves the token as it is."""
 
-    token: str | None = field(repr=False)
+    kept: ClassVar[frozenset[str]] = frozenset({"token"})
+
+    token: str | None
 
 
 def token_digest(token: str | None) -> str | None:

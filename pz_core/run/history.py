@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.contract.state import RunStore
 from pz_core.run.lock import is_live
@@ -14,8 +15,7 @@ from pz_core.run.results import FILE, RUNNING, RunRecord, read_results, record_o
 from pz_core.run.runid import is_run_id
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Struct, frozen=True):
     """A run of the history.
 
     Args:

@@ -6,8 +6,10 @@ Sources: engine.md 5.2 to 5.4, config-compile.md 5.3 to 5.6, DECISIONS 4 and 10.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pz_core.compile.cursors import cursor_family
 from pz_core.compile.model import Graph, Incremental, SourceNode
@@ -26,8 +28,7 @@ from pz_core.values import CURSOR_TYPES
 _INCOMPARABLE = "Cannot compare values of type"
 
 
-@dataclass(frozen=True, slots=True)
-class SliceLanded:
+class SliceLanded(Struct, frozen=True):
     """A slice in staging.
 
     Args:

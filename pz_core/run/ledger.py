@@ -8,9 +8,11 @@ them, the watermark advances, and newer rows wait for the next run. So no batch 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pz_core.compile.model import SinkNode, SourceNode
 from pz_core.contract.engine import Cancelled, Control, DrainTask, Engine
@@ -23,8 +25,7 @@ from pz_core.run.state import Stored
 from pz_core.values.cursors import later, same_family
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """What ledgers make of the read of a dataset in this run.
 
     Args:
@@ -45,8 +46,7 @@ class Limit:
 NO_LIMIT = Limit()
 
 
-@dataclass(slots=True)
-class _Output:
+class _Output(Struct):
     node: SinkNode
     task: DrainTask
     claim: LedgerClaim

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pz_core.compile.model import Graph, SourceNode
 from pz_core.contract.engine import (
@@ -30,8 +32,7 @@ from pz_core.run.reuse import EarlierRead, not_reused, read_facts, reuse_read
 from pz_core.run.runid import now_stamp
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """What an attempt that went well gave."""
 
     rows: int
@@ -51,8 +52,7 @@ class Done:
     cdc: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """What the loads of a run remember and look at; all of it optional.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pz_core.compile.model import Graph, SinkNode
 from pz_core.contract.connector import ConnectorError

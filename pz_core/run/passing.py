@@ -10,7 +10,8 @@ have taken the rows; its fault is told even if the sink gets no other turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pz_core.contract.engine import (
     Control,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from msgspec import Struct, field
 
 from pz_core.errors import PzError
 from pz_core.values.atomic import write_whole
+from pz_core.values.discreet import Discreet
 
 if TYPE_CHECKING:
     from pz_core.run.feeds import Candidate
@@ -20,8 +22,7 @@ RUNNING = "running"
 FILE = "run_results.json"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeResult:
+class NodeResult(Struct, frozen=True):
     """How a node ended.
 
     Args:
@@ -209,9 +210,10 @@ def _compact(value: object) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRecord:
+class NodeRecord(Discreet, frozen=True):
     """A node as an earlier run recorded it; ``raw`` holds every field of the file."""
+
+    kept: ClassVar[frozenset[str]] = frozenset({"raw"})
 
     id: str
     kind: str
@@ -222,11 +224,10 @@ class NodeRecord:
     error_code: str | None = None
     error_message: str | None = None
     provenance: str | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """An earlier run as its file tells it.
 
     Args:

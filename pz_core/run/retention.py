@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.contract.state import RunStore
 from pz_core.errors import PzError
@@ -19,8 +20,7 @@ from pz_core.run.runid import is_run_id
 STAGING_FILES = ("staging.duckdb", "staging.duckdb.wal", "tokens.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """What a sweep did, or would do.
 
     Args:

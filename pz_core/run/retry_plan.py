@@ -7,8 +7,9 @@ asks for unchanged ids, so that rows and results belong to what the project says
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.compile.model import Graph, PipelineNode, SinkNode, SourceNode
 from pz_core.contract.engine import Earlier, LandTask, Reuse
@@ -36,8 +37,7 @@ from pz_core.run.unstored import unstored
 _RETRIABLE = "completed_with_failures"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """Nodes of the project that failed or were skipped in the run before.
 
     Args:

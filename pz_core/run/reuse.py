@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pz_core.compile.model import Graph, Incremental, SourceNode
 from pz_core.contract.connector import CursorBounds
@@ -27,8 +29,7 @@ CARRIED_FORWARD = "carried_forward"
 ALREADY_DELIVERED = "already_delivered"
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierRead:
+class EarlierRead(Struct, frozen=True):
     """A read of an earlier run whose rows are still in its staging file.
 
     Args:
@@ -50,8 +51,7 @@ class EarlierRead:
     feed: Candidate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TakenOver:
+class TakenOver(Struct, frozen=True):
     """All that a retry takes over.
 
     Args:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Thread
+
+from msgspec import Struct, field
 
 from pz_core.errors import PzError, Where
 from pz_core.run.cancel import CancelToken, monotonic_ms
@@ -22,8 +23,7 @@ from pz_core.run.results import NodeResult
 GRACE_MS = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """A node to run.
 
     Args:
@@ -49,8 +49,7 @@ class Work:
         return frozenset(name for name in (self.connection, self.beside) if name is not None)
 
 
-@dataclass(slots=True)
-class Running:
+class Running(Struct):
     """A started node: its token, and the clock of its present attempt."""
 
     work: Work
@@ -72,8 +71,7 @@ class Running:
         self.deadline = None
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """How the dispatching went.
 
     Args:

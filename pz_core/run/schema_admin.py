@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.contract.state import RunStore
 from pz_core.errors import Problems
@@ -18,8 +19,7 @@ from pz_core.run.store import stored_history
 from pz_core.values import Column
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """A dataset whose columns were accepted, and what had changed."""
 
     dataset: str

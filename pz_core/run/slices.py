@@ -6,9 +6,11 @@ Sources: config-compile.md 5.4 to 5.7 (reduction, windows), engine.md 5.3 and 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal, localcontext
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pz_core.compile.cursors import NUMERIC_TYPES, canonical_cursor, later
 from pz_core.contract.connector import CursorBounds
@@ -22,16 +24,14 @@ _LAST_NUMBER = Decimal(2**63 - 1)
 _LAST_DAY, _LAST_INSTANT = "9999-12-31", "9999-12-31T23:59:59.999999"
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """One end of a slice: a canonical value, and whether it belongs to the slice."""
 
     value: str
     inclusive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """What one run reads of a dataset.
 
     Args:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.compile.cursors import canonical_cursor, later
 from pz_core.contract.secrets import Secret
@@ -72,8 +73,7 @@ def state_notices(backend: StateBackend) -> tuple[Notice, ...]:
     return tuple(getattr(backend, "faults", ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A watermark as the store has it, its value in canonical text."""
 
     cursor: str

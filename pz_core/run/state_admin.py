@@ -6,9 +6,10 @@ Sources: engine.md 6.7, cli-connectors.md 1.19, DECISIONS 8 and 10. All of it wo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from pz_core.compile.cursors import canonical_cursor, cursor_family, later, value_rule
 from pz_core.contract.state import StateBackend, StateEntry
@@ -30,8 +31,7 @@ BY_HAND = "manual"
 Action = Literal["set", "rollback", "clear"]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredWatermark:
+class StoredWatermark(Struct, frozen=True):
     """A watermark as it stands in the store, usable or not.
 
     Args:
@@ -49,8 +49,7 @@ class StoredWatermark:
     flaw: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredToken:
+class StoredToken(Struct, frozen=True):
     """The opaque token of a feed or a change capture; the token itself is nobody's business."""
 
     key: str
@@ -58,8 +57,7 @@ class StoredToken:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """What one run recorded of a dataset.
 
     Args:
@@ -74,8 +72,7 @@ class Recorded:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """A change that has been checked and not been made.
 
     Args:

@@ -9,17 +9,17 @@ import getpass
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.run.runid import now_stamp
 
 FILE = "audit.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A change of the state that a person made.
 
     Args:

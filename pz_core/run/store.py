@@ -12,9 +12,10 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from pz_core.contract.events import Event
 from pz_core.contract.state import KeepsRuns, RunStore, StateBackend
@@ -210,8 +211,7 @@ class StoredEvents:
 # --- looking at the store --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StoredHistory:
+class StoredHistory(Struct, frozen=True):
     """Where verbs that look at past runs find them.
 
     Args:

@@ -7,9 +7,10 @@ import functools
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct, field
 
 from pz_core.contract.connector import Connector, CursorBounds, ReadSpec, WriteSpec
 from pz_core.contract.engine import (
@@ -87,8 +88,7 @@ class _Engine(DuckDBEngine):
             yield work
 
 
-@dataclass(slots=True)
-class _Host:
+class _Host(Struct):
     """Hands the engine the one connector of a bench, and any strategy that is installed."""
 
     one: Connector
@@ -112,8 +112,7 @@ def _installed(kind: Kind, name: str) -> Any:
     return Registry().load(kind, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Landed:
+class Landed(Struct, frozen=True):
     """What a read brought in: the engine's account of it, and the rows."""
 
     result: LandResult

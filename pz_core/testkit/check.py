@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, cast
+
+from msgspec import Struct
 
 from pz_core.contract.check import Check, CheckDefinition, CheckFault, CheckQuery
 from pz_core.testkit import corpus
@@ -26,8 +27,7 @@ _ODD_BODIES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class CheckCase:
+class CheckCase(Struct, frozen=True):
     """A body, rows and how often they break it.
 
     Args:

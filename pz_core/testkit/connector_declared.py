@@ -6,9 +6,10 @@ import contextlib
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, cast
 from unittest import mock
+
+from msgspec.structs import replace
 
 from pz_core.contract.capabilities import Capabilities
 from pz_core.contract.connector import Connector, Sink, Source

@@ -11,12 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from pz_core.testkit.rows import Rows, read_rows
 from pz_core.values import quote_identifier, quote_literal, quote_path
@@ -29,8 +29,7 @@ _IN_PROCESS = threading.RLock()
 PROJECT = {"name": "kit", "version": "1.0.0", "pz": ">=1.0 <2.0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """What a verb printed and how it ended."""
 
     code: int

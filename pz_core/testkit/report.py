@@ -6,9 +6,10 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from pz_core.errors import PzError, PzErrors, one_line
 from pz_core.testkit.rules import NotApplicable, RuleCase, Suite
@@ -16,8 +17,7 @@ from pz_core.testkit.rules import NotApplicable, RuleCase, Suite
 Outcome = Literal["passed", "failed", "skipped", "notyet"]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleResult:
+class RuleResult(Struct, frozen=True):
     """What came of one rule.
 
     Args:
@@ -50,8 +50,7 @@ class RuleResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The results of a suite on one plugin.
 
     Args:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pz_core.testkit.corpus import memory_database
 from pz_core.testkit.rules import Broken, require
@@ -22,8 +23,7 @@ _SHOWN = 80
 Texts = tuple[str | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Rows of a relation: every value as a text that no other value of its type has.
 
     Args:

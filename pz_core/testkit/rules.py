@@ -7,9 +7,10 @@ pytest, and :func:`~pz_core.testkit.report.run_suite` runs the same rules withou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
 
 from pz_core.errors import PzError, PzErrors
 
@@ -32,8 +33,7 @@ def require(holds: object, message: str) -> None:
         raise Broken(message)
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
+class NotYet(Struct, frozen=True):
     """A rule that a plugin is known to break, and the error with which it breaks it today.
 
     Args:
@@ -68,8 +68,7 @@ def codes_of(error: BaseException) -> tuple[str, ...]:
     return (error.code,) if isinstance(error, PzError) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule of a suite.
 
     Args:
@@ -107,8 +106,7 @@ def rule(
     return mark
 
 
-@dataclass(frozen=True, slots=True)
-class RuleCase:
+class RuleCase(Struct, frozen=True):
     """A rule in one of its variants."""
 
     rule: Rule

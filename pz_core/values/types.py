@@ -6,8 +6,9 @@ Sources: DECISIONS 7 (type words), the DuckDB 1.5 documentation of data types.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 TypeWord = NewType("TypeWord", str)
 
@@ -60,8 +61,7 @@ _DOUBLE_BITS = 53
 _FLOAT_BITS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column: its name as the place spells it, and its DuckDB type."""
 
     name: str

@@ -235,7 +235,7 @@ def test_other_versions_make_it_void(mill, renders, monkeypatch, what):
         monkeypatch.setattr(Registry, "version", lambda self, name: "9" if name == "jinja2" else known(self, name))
     elif what == "strategies":
         mill.put("project.yml", PROJECT + "connectors:\n  - {package: pz-connector-localfiles}\n")
-        import dataclasses
+        from msgspec import structs
 
         from pz_core.plugins import Registry
 
@@ -244,7 +244,7 @@ def test_other_versions_make_it_void(mill, renders, monkeypatch, what):
             Registry,
             "offers",
             property(
-                lambda self: [dataclasses.replace(o, version="7") if o.kind == "strategy" else o for o in offers(self)]
+                lambda self: [structs.replace(o, version="7") if o.kind == "strategy" else o for o in offers(self)]
             ),
         )
     else:

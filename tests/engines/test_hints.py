@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pz_core.contract.connector import ConnectorError, NativeScan, ReadHints
 from pz_core.values import Column

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from pz_core.compile.model import Graph, Incremental, PipelineNode, SinkNode, SourceNode
 from pz_core.contract import Capabilities, NativeCopy, NativeScan, NativeTarget, Option, StrategyTraits, option_set

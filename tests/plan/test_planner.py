@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pz_core.compile.model import Incremental, WatermarkBound
 from pz_core.contract import ConnectorError

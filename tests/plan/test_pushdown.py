@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pz_core.compile.model import CheckNode, Graph, Incremental, PipelineNode
 from pz_core.contract import CheckDefinition, ReadHints

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pz_core.errors import PzErrors
 from pz_core.plan.planner import make_plan

@@ -278,7 +278,7 @@ def test_a_feed_has_no_cursor_and_no_partitions(feed):
 
 
 def test_a_feed_of_a_connector_that_only_works_through_duckdb_is_refused(feed, monkeypatch):
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     able = replace(feed.places.Scripted.capabilities, universal_read=False, native_read=True)
     monkeypatch.setattr(feed.places.Scripted, "capabilities", able)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 from threading import Lock
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from pz_core.compile.model import CheckNode, Graph, PipelineNode, SinkNode, SourceNode
 from pz_core.contract import CheckDefinition, ReadSpec, StrategyTraits, WriteSpec, option_set

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.engine import Cancelled, DrainResult, LandResult, MaterialiseResult, Moved, NotMoved

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import socket
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec.structs
 import pyarrow as pa
 import pytest
 from pz_example.connector import Example
@@ -34,7 +34,7 @@ def writing(**methods: Any) -> type[Any]:
 
 
 def able(**abilities: Any) -> type[Any]:
-    return type("Broken", (Example,), {"capabilities": dataclasses.replace(Example.capabilities, **abilities)})
+    return type("Broken", (Example,), {"capabilities": msgspec.structs.replace(Example.capabilities, **abilities)})
 
 
 def empty_for_null(self: Any, spec: Any, partition: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -99,7 +99,7 @@ def cut_names(kind: type[Any]) -> type[Any]:
 
     from pz_example.folder import Folder
 
-    short = type("Short", (Folder,), {"file": file, "__slots__": ()})
+    short = type("Short", (Folder,), {"file": file})
 
     def begin(self: Any, connection: ConnectionConfig) -> None:
         Example.__init__(self, connection)

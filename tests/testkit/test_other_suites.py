@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from pz_core.checks.not_null import NotNull
@@ -92,11 +92,11 @@ def state(backend: type[Any], **members: Any) -> type[Any]:
 
 BROKEN: dict[str, tuple[type[Any], str]] = {
     "a strategy that claims to be idempotent": (
-        strategy(Append, traits=dataclasses.replace(Append.traits, idempotent=True)),
+        strategy(Append, traits=msgspec.structs.replace(Append.traits, idempotent=True)),
         "the_traits_say_what_happens_twice",
     ),
     "a strategy that could claim to be": (
-        strategy(Merge, traits=dataclasses.replace(Merge.traits, idempotent=False)),
+        strategy(Merge, traits=msgspec.structs.replace(Merge.traits, idempotent=False)),
         "the_traits_say_what_happens_twice",
     ),
     "a strategy that quotes no name": (strategy(Append, program=unquoted), "columns_may_have_any_name[order]"),
@@ -105,7 +105,7 @@ BROKEN: dict[str, tuple[type[Any], str]] = {
         "keys_that_are_null_are_refused",
     ),
     "a strategy that keeps the first": (
-        strategy(Merge, program=lambda self, r: Merge.program(self, dataclasses.replace(r, order="-(rowid)"))),
+        strategy(Merge, program=lambda self, r: Merge.program(self, msgspec.structs.replace(r, order="-(rowid)"))),
         "the_last_of_a_key_is_kept",
     ),
     "a strategy that empties the target": (

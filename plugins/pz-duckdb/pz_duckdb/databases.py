@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.values.duckdb_text import clean_message, without_values
@@ -19,8 +19,7 @@ _LOCKED = re.compile(
 _CONFLICT = re.compile(r"write-write conflict|Conflict on ", re.I)
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     database: duckdb.DuckDBPyConnection
     read_only: bool
     users: int

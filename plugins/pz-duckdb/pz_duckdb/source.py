@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec, Setup
 from pz_core.contract.refusals import read_refusal

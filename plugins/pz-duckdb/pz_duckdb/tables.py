@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectionConfig, ConnectorError, ReadSpec
 from pz_core.contract.files import bounds_condition
@@ -20,8 +21,7 @@ from pz_core.values import duckdb_type, quote_identifier, quote_literal
 DEFAULT_SCHEMA = "main"
 
 
-@dataclass(frozen=True, slots=True)
-class TableName:
+class TableName(Struct, frozen=True):
     """A table in its schema."""
 
     schema: str
@@ -37,8 +37,7 @@ class TableName:
         return cls(*two_part_name(entity, subject, DEFAULT_SCHEMA, "database file"))
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseFile:
+class DatabaseFile(Struct, frozen=True):
     """The database file of a connection.
 
     Args:

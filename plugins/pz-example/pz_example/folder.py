@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from pz_core.contract import ConnectionConfig, ConnectorError
 from pz_core.errors import PzError
@@ -14,8 +15,7 @@ from pz_core.errors import PzError
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A connection's folder.
 
     Args:

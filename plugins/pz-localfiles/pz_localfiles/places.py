@@ -9,8 +9,9 @@ import socket
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectionConfig, ConnectorError
 from pz_core.contract.files import format_of_path, is_appended
@@ -23,8 +24,7 @@ _STARS = re.compile(r"\*{2,}")
 _WILD = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """The paths of one connection.
 
     Args:

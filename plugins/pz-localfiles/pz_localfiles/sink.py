@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
 
 from pz_core.contract.connector import AbortSemantics, ConnectorError, Move, NativeCopy, Receipt, WriteSpec
 from pz_core.contract.files import (
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(Struct, frozen=True):
     """What one write does to its folder."""
 
     subject: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pz_core.contract.resuming import TokenRefused
 from pz_postgres.capture_slot import CaptureNames, SlotState
@@ -20,8 +21,7 @@ FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::pg_catalog.oid AND a.attnu
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """What a token holds: how far changes were taken, and the table as it was then.
 
     Args:

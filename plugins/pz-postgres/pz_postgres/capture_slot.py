@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError, ReadSpec
 from pz_core.values import quote_identifier, quote_literal
@@ -42,8 +43,7 @@ FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureNames:
+class CaptureNames(Struct, frozen=True):
     """What a dataset's things are called on the server.
 
     Args:
@@ -87,8 +87,7 @@ def _own_name(project: str, connection: str, table: str, entity: str) -> str:
     return f"pz_{plain[: _LONGEST - 12]}_{digest}"
 
 
-@dataclass(frozen=True, slots=True)
-class SlotState:
+class SlotState(Struct, frozen=True):
     """A slot as the server has it.
 
     Args:
@@ -122,8 +121,7 @@ def slot_state(held: psycopg.Connection[Any], names: CaptureNames) -> SlotState 
     return SlotState(unfit, bool(active), confirmed, wal == "lost", None if retained is None else int(retained))
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedTable:
+class CapturedTable(Struct, frozen=True):
     """The table as far as capture depends on it: its oid, its key columns, and the oids of their types."""
 
     oid: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 import marshal
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO
+
+from msgspec import Struct
 
 from pz_core.contract.capture import DELETE, INSERT, UPDATE
 
@@ -21,8 +22,7 @@ class NotCaptured(Exception):
     """The log holds what cannot be carried on as changes of rows; the text says what, without a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One change of one row.
 
     Args:
@@ -38,8 +38,7 @@ class Change:
     values: dict[str, Text]
 
 
-@dataclass(slots=True)
-class Decoder:
+class Decoder(Struct):
     """Decodes the messages of one table, transaction by transaction.
 
     Args:

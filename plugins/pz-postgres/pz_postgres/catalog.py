@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_postgres.control import ask, statement_error
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
-@dataclass(frozen=True, slots=True)
-class PgColumn:
+class PgColumn(Struct, frozen=True):
     """A column.
 
     Args:
@@ -45,8 +45,7 @@ class PgColumn:
     generated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PgTable:
+class PgTable(Struct, frozen=True):
     """A table or a view as a load meets it.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.names import two_part_name
@@ -13,8 +13,7 @@ DEFAULT_SCHEMA = "public"
 _LONGEST = 63
 
 
-@dataclass(frozen=True, slots=True)
-class TableName:
+class TableName(Struct, frozen=True):
     """A table in its schema, spelled as PostgreSQL keeps it."""
 
     schema: str

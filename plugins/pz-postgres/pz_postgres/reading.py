@@ -8,7 +8,8 @@ here. What DuckDB's type cannot hold at all stops the read (PZ0812) before a row
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.files.words import TextRules, declared_test
@@ -48,8 +49,7 @@ _MOST_DIGITS = 38
 _VALUE = "pz_v"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """How one column is read.
 
     Args:

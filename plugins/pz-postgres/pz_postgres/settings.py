@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from pz_core.contract.connector import ConnectionConfig, ConnectorError, Setup
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.values import quote_identifier, quote_literal
+from pz_core.values.discreet import Discreet
 
 _EXTENSION = "duckdb_extension_postgres_scanner"
 #: What every session of pz has: text forms that any session reads back, and instants in UTC.
@@ -25,8 +26,7 @@ SESSION = {
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 30, 10, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Discreet, frozen=True):
     """A connection of a project.
 
     Args:
@@ -38,12 +38,14 @@ class Settings:
         command_timeout: seconds to wait for a lock or for the answer to a look at the catalog; 0 is no limit.
     """
 
+    kept: ClassVar[frozenset[str]] = frozenset({"password"})
+
     name: str
     host: str
     port: int
     database: str
     user: str | None
-    password: Secret | None = field(repr=False)
+    password: Secret | None
     ssl: tuple[tuple[str, str], ...] = ()
     connect_timeout: int = 15
     command_timeout: int = 30

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path

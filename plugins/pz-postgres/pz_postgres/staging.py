@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.refusals import trip
@@ -75,8 +77,7 @@ _LISTS_AS_TEXT = frozenset({"VARCHAR", "HUGEINT", "UBIGINT"})
 _STRAIGHT = frozenset(BINARY)
 
 
-@dataclass(frozen=True, slots=True)
-class Unfit:
+class Unfit(Struct, frozen=True):
     """A test that a value of the batch cannot be carried exactly.
 
     Args:
@@ -90,8 +91,7 @@ class Unfit:
     told: str
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """How one column is carried.
 
     Args:
@@ -289,8 +289,7 @@ def _into(plain: Carried, own: Column, target: PgColumn) -> Carried:
     return shape.by_input(target)
 
 
-@dataclass(slots=True)
-class _Shaped:
+class _Shaped(Struct):
     plain: Carried
     unfit: list[Unfit] = field(default_factory=list)
 

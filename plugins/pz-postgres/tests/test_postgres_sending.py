@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 from pz_postgres.sending import Sending
 from servers import Unavailable, wait_until
@@ -21,8 +22,8 @@ from pz_core.testkit.bench import Bench, KitControl
 from pz_core.testkit.proxy import DroppingProxy
 
 APPEND = WriteSpec("board", strategy="append", load_mode="program", run_id="r")
-REPLACE = dataclasses.replace(APPEND, strategy="replace")
-MERGE = dataclasses.replace(APPEND, strategy="merge", keys=("i",))
+REPLACE = msgspec.structs.replace(APPEND, strategy="replace")
+MERGE = msgspec.structs.replace(APPEND, strategy="merge", keys=("i",))
 MANY = "SELECT i, 'row ' || i AS s FROM range(100, 200100) r(i)"
 #: Small, so that a load has some forty of them.
 BATCH = 131_072

@@ -6,9 +6,10 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.contract.secrets import Secret, reveal
 from pz_s3.faults import Stopped, is_missing
@@ -25,16 +26,14 @@ _CHUNK = 1024 * 1024
 _DEFAULT_REGION = "us-east-1"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """An object in a listing: its key and its size in bytes."""
 
     key: str
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Struct, frozen=True):
     """Credentials of this moment; the token is ``None`` for keys that last."""
 
     access: Secret

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from pz_core.contract.connector import ConnectorError, Setup
 from pz_core.contract.files import private_database, set_up_session
@@ -84,8 +85,7 @@ def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
     )
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """A database that looks at objects, and the statements that it has run, by what they make."""
 
     database: duckdb.DuckDBPyConnection

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.files import format_of_path
@@ -17,8 +18,7 @@ _WILD = re.compile(r"[*?\[]")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place in a bucket.
 
     Args:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
+
+from msgspec import field
 
 from pz_core.contract.connector import ConnectionConfig
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.errors import PzError
 from pz_core.values import Value
+from pz_core.values.discreet import Discreet
 
 Style = Literal["path", "vhost"]
 _SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Discreet, frozen=True):
     """One connection.
 
     Args:
@@ -33,6 +34,8 @@ class Settings:
         keys: access key, secret key and session token, each where it is given.
     """
 
+    kept: ClassVar[frozenset[str]] = frozenset({"keys"})
+
     name: str
     base_dir: str
     root: str = ""
@@ -42,7 +45,7 @@ class Settings:
     region: str | None = None
     profile: str | None = None
     anonymous: bool = False
-    keys: Mapping[str, Secret] = field(default_factory=dict, repr=False)
+    keys: Mapping[str, Secret] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: ConnectionConfig) -> Settings:

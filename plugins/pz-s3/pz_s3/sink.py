@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
 
 from pz_core.contract.connector import AbortSemantics, ConnectorError, NativeCopy, Receipt, WriteSpec
 from pz_core.contract.files import (
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 _ROOM = "check that the project's folder .pz/tmp can be written and has room for the output"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What one write makes.
 
     Args:

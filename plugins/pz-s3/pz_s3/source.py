@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec.structs
+from msgspec import Struct, field
 
 from pz_core.contract.connector import ConnectorError, CursorBounds, NativeScan, ReadHints, ReadSpec, Setup
 from pz_core.contract.files import (
@@ -35,15 +37,14 @@ if TYPE_CHECKING:
 _PACKED = (".gz", ".zst")
 
 
-@dataclasses.dataclass(slots=True)
-class _Looked:
+class _Looked(Struct):
     """What a read was found to be: its objects with their first bytes, and a copy of each where one was made."""
 
     spec: ReadSpec
     bucket: str
     objects: list[tuple[Found, bytes]]
     sample: tuple[Found, bytes] | None
-    copies: dict[str, Path] = dataclasses.field(default_factory=dict)
+    copies: dict[str, Path] = field(default_factory=dict)
 
 
 class ObjectSource(FilesSource):
@@ -67,7 +68,7 @@ class ObjectSource(FilesSource):
         """For a plan; nothing is asked. ``None`` where other connections have taken all ways to name the bucket."""
         place = self._places(spec, self.checked(spec), None)[0]
         planned = super().native_scan(spec) if httpfs.scheme(self._client, place.bucket) is not None else None
-        return None if planned is None else dataclasses.replace(planned, setup=httpfs.planned_loading())
+        return None if planned is None else msgspec.structs.replace(planned, setup=httpfs.planned_loading())
 
     def planned_place(self, spec: ReadSpec, read: FileRead) -> str:
         """The address or the pattern of the read."""
@@ -118,7 +119,7 @@ class ObjectSource(FilesSource):
         Raises:
             ConnectorError: if there are none, or the store cannot be asked; PZ0353, PZ0365.
         """
-        bare = dataclasses.replace(spec, hints=ReadHints())
+        bare = msgspec.structs.replace(spec, hints=ReadHints())
         if self._looked is None or self._looked.spec != bare:
             self._looked = self._look(bare, read)
         looked = self._looked

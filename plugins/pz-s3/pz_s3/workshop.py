@@ -16,8 +16,9 @@ import socket
 import tempfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.values.processes import is_alive
 from pz_s3.settings import Settings
@@ -28,8 +29,7 @@ _NOTES = "*.upload.json"
 _GONE = "gone"
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True):
     """A multipart upload that somebody began."""
 
     bucket: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.files.model import LONGEST_RECORD, FileRead, SourceFile, file_list
@@ -20,8 +21,7 @@ _SAMPLE_RECORD = 1024 * 1024
 _CODECS = {"utf-8": "utf-8-sig", "utf-16": "utf-16", "latin-1": "latin-1"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Dialect:
+class _Dialect(Struct, frozen=True):
     delimiter: str
     quote: str
     escape: str
@@ -68,8 +68,7 @@ def _source(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scan:
+class _Scan(Struct, frozen=True):
     """Builds ``read_csv`` for a dialect. All that DuckDB could guess is said."""
 
     dialect: _Dialect

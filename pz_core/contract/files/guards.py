@@ -11,7 +11,7 @@ columns is a fifth cheaper than a CASE in each, which copies every value; DuckDB
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pz_core.contract.files.words import Kind, TextRules, cast, declared_test, found_digits_test, found_test, naive_test
 from pz_core.contract.refusals import trip
@@ -29,8 +29,7 @@ _DOUBLE_CHARACTERS = 15
 _MONEY_SCALE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedField:
+class GuardedField(Struct, frozen=True):
     """A column of a guarded SELECT, in two levels, so that a text is cast once for guard and value.
 
     Args:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.files.model import (
@@ -148,8 +149,7 @@ def _layout(options: Mapping[str, Any], file: SourceFile) -> str:
     return "newline_delimited"
 
 
-@dataclass(frozen=True, slots=True)
-class _Scan:
+class _Scan(Struct, frozen=True):
     """Builds ``read_json`` for a layout. All that DuckDB could guess is said."""
 
     layout: str

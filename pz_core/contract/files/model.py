@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from pz_core.contract.connector import ConnectorError, CursorBounds
 from pz_core.contract.files.formats import Format
@@ -23,8 +24,7 @@ class Connection(Protocol):
         """Run a statement; the answer has ``fetchall``."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRead:
+class FileRead(Struct, frozen=True):
     """One read of files.
 
     Args:
@@ -42,8 +42,7 @@ class FileRead:
     bounds: CursorBounds | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A file that exists.
 
     Args:
@@ -64,8 +63,7 @@ class SourceFile:
         return self.whole and not self.head.lstrip(b"\xef\xbb\xbf\xff\xfe").strip(b" \t\r\n\0")
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRead:
+class ResolvedRead(Struct, frozen=True):
     """A SELECT over files that were looked at, which cannot change a value.
 
     Args:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
+
+import msgspec.structs
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadHints, ReadShape, ReadSpec, Setup
 from pz_core.contract.files.formats import Format, format_faults, read_format
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 _MECHANISMS = {"csv": "read_csv", "tsv": "read_csv", "json": "read_json", "parquet": "read_parquet"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FoundFiles:
+class FoundFiles(Struct, frozen=True):
     """The files of a read.
 
     Args:
@@ -101,7 +102,7 @@ class FilesSource(ABC):
             ConnectorError: if the files are not there or cannot be read as asked.
         """
         # Hints change nothing here, and an engine asks twice where there are some: without them and with them.
-        bare = dataclasses.replace(spec, hints=ReadHints())
+        bare = msgspec.structs.replace(spec, hints=ReadHints())
         if self._guarded is None or self._guarded[0] != bare:
             self._guarded = (bare, self._scan(spec))
         return self._guarded[1]
@@ -203,7 +204,7 @@ class FilesSource(ABC):
                 f"{read.subject}: no file holds rows of this window, and none outside of it tells the columns",
                 hint="declare them under columns:, or correct path:",
             )
-        made = resolve(self.database(), dataclasses.replace(read, bounds=None), [found.sample])
+        made = resolve(self.database(), msgspec.structs.replace(read, bounds=None), [found.sample])
         return ResolvedRead(f"SELECT * FROM ({made.query}) AS pz_rows WHERE false", made.columns)
 
     def _native_scan(self, read: FileRead, made: ResolvedRead) -> NativeScan:

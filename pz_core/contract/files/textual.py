@@ -9,8 +9,9 @@ last one is seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.files.guards import GuardedField, declared_guard, found_guard, guarded_select
@@ -48,8 +49,7 @@ class ScanText(Protocol):
         """SQL of the scan; one for a sample may fail at a record that is longer than most."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextSource:
+class TextSource(Struct, frozen=True):
     """Files that are read by one scan.
 
     Args:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pz_core.contract.files.formats import null_texts
 from pz_core.values import Value, duckdb_type, quote_literal
@@ -34,8 +35,7 @@ _FALSE = "false|f|0|no|n"
 _DOUBLE_DIGITS = 15
 
 
-@dataclass(frozen=True, slots=True)
-class TextRules:
+class TextRules(Struct, frozen=True):
     """How numbers and NULL are spelled in a file."""
 
     decimal: str = "."

@@ -6,8 +6,9 @@ Source: engine.md 2.1 (schema ``pz_meta``, written in the transaction of the row
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from pz_core.contract.engine import LandTask
 from pz_core.engines.duckdb.session import CATALOG, Session, Work

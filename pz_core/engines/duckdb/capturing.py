@@ -5,7 +5,7 @@ Source: engine.md 5.7.
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from pz_core.contract.capture import (
     DELETE,
@@ -85,7 +85,7 @@ def split_changes(source: Source, task: LandTask, landed: LandResult, work: Work
         removed = work.count(f"CREATE OR REPLACE TABLE {gone} AS SELECT {listed} FROM {table} LIMIT 0")
     counts = ChangeCounts(inserts, updates, deletes, removed, position)
     columns = work.columns(target)
-    return dataclasses.replace(landed, rows_staged=kept, columns=columns, changes=counts)
+    return msgspec.structs.replace(landed, rows_staged=kept, columns=columns, changes=counts)
 
 
 def mark_deletes(batch: Batch, task: DrainTask, work: Work, started_at: str) -> None:

@@ -5,11 +5,11 @@ Sources: engine.md 2.6, 3.3, 4.2; DESIGN "Contracts in short" (a strategy's prog
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
 import duckdb
+import msgspec.structs
 
 from pz_core.contract.connector import DeliveringSink, NativeCopy, NativeStream, NativeTarget, Sink
 from pz_core.contract.engine import DrainResult, DrainTask, Host, NotMoved, TaskWarning
@@ -54,13 +54,13 @@ def drain(
             where=Where(node=node),
             hint="load into a database table, or choose another strategy",
         )
-    spec = dataclasses.replace(
+    spec = msgspec.structs.replace(
         task.write,
         attempt=work.control.attempt,
         node_id=task.write.node_id or task.node.id,
         run_id=task.write.run_id or session.settings.run_id,
     )
-    task = dataclasses.replace(task, write=spec)
+    task = msgspec.structs.replace(task, write=spec)
     strategy = cast(Strategy, host.strategy(spec.strategy))
     with connector_faults(subject, node):
         sink = host.connector(task.connection).open_sink()
@@ -100,7 +100,7 @@ def _drain(
         raise pipeline_error(error, node, _HINT) from error
     if task.tier == "native":
         with connector_faults(subject, node):
-            way = sink.native_write(dataclasses.replace(task.write, columns=batch.columns))
+            way = sink.native_write(msgspec.structs.replace(task.write, columns=batch.columns))
     if task.ledger is not None and isinstance(way, NativeCopy):
         refuse_without(subject, node)
     try:
@@ -122,7 +122,7 @@ def _drain(
             if passing is not None:
                 raise NotMoved(None, tried=False)
             batch.settle()
-            request = dataclasses.replace(request, staged=batch.name)
+            request = msgspec.structs.replace(request, staged=batch.name)
             probes = strategy.probes(request)
         warnings = ask(work, probes, node)
     except duckdb.Error as error:
@@ -143,7 +143,7 @@ def _drain(
     except duckdb.Error as error:
         work.recognise(error)
         raise edge_error(error, subject, node) from error
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         result, rows_staged=result.rows_staged - batch.deletes, warnings=warnings, deletes=batch.deletes
     )
 

@@ -5,12 +5,12 @@ Sources: engine.md 2.6 and 3.3.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import duckdb
+import msgspec.structs
 
 from pz_core.contract.connector import (
     ForeseeingSession,
@@ -153,7 +153,7 @@ def _prepare(
         return ()
     columns = session.columns()
     changes, drop = fit(strategy, task.write.schema_policy, batch, columns, task.write.keys)
-    theirs = dataclasses.replace(
+    theirs = msgspec.structs.replace(
         request, staged=session.staged, target=session.target, columns=changes.columns, order=session.order
     )
     return translate((*ddl(session.target, changes, drop), *strategy.program(theirs)), session.dialect)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import duckdb
+import msgspec.structs
 
 from pz_core.contract.connector import NativeTarget
 from pz_core.contract.engine import DrainResult, DrainTask
@@ -46,7 +45,7 @@ def load_table(
             if done is not None:
                 return DrainResult(staged_rows, 0, "native", delivered_by=done)
             changes, drop = fit(strategy, task.write.schema_policy, batch, columns, task.write.keys)
-            request = dataclasses.replace(request, staged=batch.name, target=name, columns=changes.columns)
+            request = msgspec.structs.replace(request, staged=batch.name, target=name, columns=changes.columns)
             if columns is None:
                 work.run(f"CREATE SCHEMA IF NOT EXISTS {quote_path(target.catalog, target.schema)}")
             if ledger is not None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import duckdb
+import msgspec.structs
 
 from pz_core.contract.connector import ConnectorError, ReadHints, Source, resolved_scan
 from pz_core.contract.engine import LandTask
@@ -26,11 +25,11 @@ def with_fitting_hints(session: Session, source: Source, task: LandTask, work: W
     hints = task.read.hints
     if hints.columns is None and hints.predicate is None:
         return task
-    plain = dataclasses.replace(task, read=dataclasses.replace(task.read, hints=ReadHints()))
+    plain = msgspec.structs.replace(task, read=msgspec.structs.replace(task.read, hints=ReadHints()))
     columns = _columns(session, source, plain, work, subject)
     if not columns:
         return plain
-    return dataclasses.replace(task, read=dataclasses.replace(task.read, hints=fitting_hints(hints, columns)))
+    return msgspec.structs.replace(task, read=msgspec.structs.replace(task.read, hints=fitting_hints(hints, columns)))
 
 
 def _columns(session: Session, source: Source, task: LandTask, work: Work, subject: str) -> tuple[Column, ...]:

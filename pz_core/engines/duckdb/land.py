@@ -6,10 +6,10 @@ Sources: engine.md 2.2 and 2.4, DECISIONS 10 (a floor that the connector cannot 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import duckdb
+import msgspec.structs
 
 from pz_core.contract.connector import (
     ConnectorError,
@@ -62,7 +62,7 @@ def land(session: Session, host: Host, batch_bytes: int, task: LandTask, work: W
             from pz_core.engines.duckdb.land_stream import land_batches
 
             made = land_batches(session, host, source, closing, batch_bytes, task, work)
-        return dataclasses.replace(made, choices=choices(planned, task, made))
+        return msgspec.structs.replace(made, choices=choices(planned, task, made))
 
 
 @contextlib.contextmanager
@@ -98,7 +98,7 @@ def _native(session: Session, source: Source, task: LandTask, work: Work, scan: 
                 raise edge_error(error, subject, node) from error
         work.rearm()
         with connector_faults(subject, node):
-            settled = source.settle_scan(dataclasses.replace(task.read, hints=ReadHints()))
+            settled = source.settle_scan(msgspec.structs.replace(task.read, hints=ReadHints()))
         if settled is None:
             raise ConnectorError(
                 f"{subject}: its types cannot be settled",

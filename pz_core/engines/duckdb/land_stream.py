@@ -5,10 +5,10 @@ Source: engine.md 2.4, 5.6.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import duckdb
+import msgspec.structs
 import pyarrow as pa
 
 from pz_core.contract.connector import ConnectorError, Partition, Source
@@ -106,7 +106,7 @@ def _together(
     channel = readers.channel
     stalls = Stalls(round(channel.producer_wait * 1000), round(channel.consumer_wait * 1000))
     counts = PartitionCounts(len(partitions), len(partitions)) if len(partitions) > 1 else None
-    return dataclasses.replace(result, stalls=stalls, partitions=counts, token=token)
+    return msgspec.structs.replace(result, stalls=stalls, partitions=counts, token=token)
 
 
 def _refuse_split_feed(partitions: tuple[Partition, ...], subject: str, node: str) -> None:

@@ -5,11 +5,11 @@ Sources: DECISIONS 4 (the ledger of an append); its statements and its judgement
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal, NoReturn
 
 import duckdb
+import msgspec.structs
 
 from pz_core.contract.connector import NativeStream, NativeTarget, Sink, SqlWriteSession, WriteSession
 from pz_core.contract.engine import DrainTask, Host
@@ -121,7 +121,7 @@ def _open_attached(
 
 def _open_session(sink: Sink, task: DrainTask, subject: str, node: str) -> LedgerState:
     assert task.ledger is not None
-    session = sink.begin(dataclasses.replace(task.write, columns=_NO_COLUMNS), _NO_COLUMNS)
+    session = sink.begin(msgspec.structs.replace(task.write, columns=_NO_COLUMNS), _NO_COLUMNS)
     committing = False
     try:
         table, ask = session_ledger(session, subject, node)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import duckdb
+from msgspec import Struct, field
 
 from pz_core.contract.load import Reconciled, reconcile
 from pz_core.contract.strategy import LoadRequest, Strategy
@@ -19,8 +19,7 @@ _SETTLED = quote_identifier("pz_settled")
 _COUNTED = {duckdb.StatementType.INSERT, duckdb.StatementType.UPDATE, duckdb.StatementType.MERGE_INTO}
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """The staged rows of a load.
 
     Args:

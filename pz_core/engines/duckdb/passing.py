@@ -7,11 +7,11 @@ so whatever goes wrong there is nothing to clean up, and no text of a scan is wr
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 
 import duckdb
+import msgspec.structs
 
 from pz_core.contract.connector import resolved_scan
 from pz_core.contract.engine import (
@@ -70,7 +70,7 @@ def move(
                 # What nobody asks for, DuckDB does not look at; landed, it would be looked at.
                 raise NotMoved(None, tried=False)
             view = quote_path(catalog, SCHEMA, make.relation)
-            made = materialise(dataclasses.replace(make, as_view=True), work, view)
+            made = materialise(msgspec.structs.replace(make, as_view=True), work, view)
             work.rearm()
             drained = drain(session, host, batch_bytes, load, work, view)
             if drained.delivered_by is not None:
@@ -83,7 +83,7 @@ def move(
         raise NotMoved(error, tried=work.committing) from error
     access = {} if scan.choice is None else {"access": scan.choice}
     landed = LandResult(drained.rows_staged, 0, columns, 0, "native", choices=access)
-    return Moved(dataclasses.replace(landed, choices=choices(planned, land, landed)), made, drained)
+    return Moved(msgspec.structs.replace(landed, choices=choices(planned, land, landed)), made, drained)
 
 
 @contextlib.contextmanager

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.secrets import Secret, reveal
@@ -60,7 +61,7 @@ class Encoder:
             return {"~e": fault(value)}
         record_type = _record_type(type(value))
         if record_type is not None:
-            known = [field.name for field in fields(record_type) if field.init]
+            known = record_type.__struct_fields__
             return {"~d": _name(record_type), "~v": [[name, self.encode(getattr(value, name))] for name in known]}
         return self._rows(value)
 
@@ -193,20 +194,22 @@ def _plain(value: Any) -> Any:
     return str.__str__(value) if isinstance(value, str) else float(value)
 
 
-def _record_type(kind: type) -> type | None:
+def _record_type(kind: type) -> type[Struct] | None:
     """The record of the contract that a class is, or is made from."""
-    return next((base for base in kind.__mro__ if is_dataclass(base) and base.__module__.startswith(_ROOMS)), None)
+    return next(
+        (base for base in kind.__mro__ if issubclass(base, Struct) and base.__module__.startswith(_ROOMS)), None
+    )
 
 
 def _name(record: type) -> str:
     return f"{record.__module__}:{record.__qualname__}"
 
 
-def _record(name: str) -> type:
+def _record(name: str) -> type[Struct]:
     module, _, attribute = name.partition(":")
     if not module.startswith(_ROOMS):
         raise ValueError("a record of another room")
     found = getattr(import_module(module), attribute)
-    if not (isinstance(found, type) and is_dataclass(found)):
+    if not (isinstance(found, type) and issubclass(found, Struct)):
         raise ValueError("no record")
     return found

@@ -6,15 +6,16 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pz_core.plugins.scan import Installed, installed
 
 #: Top-level modules that the running pz lends to the child: itself, and what its contract and its plugin room import.
 #: A package that brings one of the others has its own.
 _LENT = (
-    "pz_core", "pluggy", "packaging", "importlib_metadata", "zipp", "typing_extensions",
+    "pz_core", "msgspec", "pluggy", "packaging", "importlib_metadata", "zipp", "typing_extensions",
     "pyarrow", "duckdb", "_duckdb",
 )  # fmt: skip
 #: What a child gets of the environment. Everything else may be a secret of the project or of the user.
@@ -30,8 +31,7 @@ _HANDED_ON = frozenset(
 _HANDED_ON_HEADS = ("LC_", "XDG_")
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """Where a package's own environment is, whether it has been made or not.
 
     Args:

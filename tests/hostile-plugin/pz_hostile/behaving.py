@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pz_core.contract import CheckReport, Option, Receipt, option_set, reveal
 from pz_hostile import honest
