@@ -7,8 +7,7 @@ from bisect import bisect_left
 
 from msgspec import Struct
 
-_TOKEN = re.compile(
-    r"""
+_TOKEN = r"""
       (?P<space>\s+|--[^\n]*)
     | (?P<block>/\*)
     | (?P<text>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*")
@@ -16,9 +15,7 @@ _TOKEN = re.compile(
     | (?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*)
     | (?P<number>\d[A-Za-z0-9_.]*)
     | (?P<mark>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+"""
 _BLOCK_MARK = re.compile(r"/\*|\*/")
 #: Words that end a condition where they stand outside brackets.
 _CLAUSE_WORDS = """
@@ -100,7 +97,8 @@ class SqlTokens:
 def _tokens(sql: str) -> list[SqlToken]:
     made: list[SqlToken] = []
     pos = 0
-    while (found := _TOKEN.match(sql, pos)) is not None:
+    token = re.compile(_TOKEN, re.VERBOSE | re.DOTALL)  # here, since a run whose compilation is kept needs none
+    while (found := token.match(sql, pos)) is not None:
         kind = found.lastgroup or ""
         pos = found.end()
         if kind == "block":
