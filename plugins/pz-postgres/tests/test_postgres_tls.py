@@ -41,14 +41,17 @@ class Site:
         address: Any = None,
         universal: bool = False,
         pipeline: str = PIPELINE,
+        kept: bool = False,
         **options: Any,
     ) -> Said:
         """Run a verb with these options of the connection."""
-        engine = {"engine": {"force_universal": True}} if universal else {}
+        more: dict[str, Any] = {"engine": {"force_universal": True}} if universal else {}
+        if kept:
+            more["state"] = {"backend": "postgres", "connection": "depot"}
         depot = {"connector": "postgres", **(address or self.behind).options(), "retry": {"max_attempts": 1}, **options}
         self.project.write(
             {
-                "project.yml": {"name": "tls", "version": "1.0.0", **engine},
+                "project.yml": {"name": "tls", "version": "1.0.0", **more},
                 "connections.yml": {"depot": depot},
                 "pipelines/copied.sql": pipeline,
             }
@@ -80,9 +83,12 @@ def site(tmp_path: Path, pg18: Any, authority: trustme.CA) -> Iterator[Callable[
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     opened: list[TlsProxy] = []
 
-    def make(name: str = "127.0.0.1") -> Site:
+    def make(name: str = "127.0.0.1", *, asks: bool = False) -> Site:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert(name).configure_cert(context)
+        if asks:
+            authority.configure_trust(context)
+            context.verify_mode = ssl.CERT_REQUIRED
         opened.append(TlsProxy((pg18.host, pg18.port), context))
         return Site(tmp_path / "project", pg18, opened[-1])
 
@@ -159,3 +165,52 @@ def test_duckdbs_own_connection_verifies_by_itself(
             with pytest.raises(duckdb.Error, match="certificate verify failed"):
                 bare.execute(steps[-1].sql)
                 bare.execute("SELECT count(*) FROM depot.public.people")
+
+
+def test_allow_asks_for_tls_only_where_clear_is_refused(site: Callable[..., Site]) -> None:
+    made = site()
+    assert made.pz("run", ssl_mode="allow").code == 0
+    assert len(made.copied()) == 5000
+    assert made.proxy.wrapped == 0 and made.proxy.plain >= 3
+
+
+@TIERS
+def test_a_server_that_asks_for_a_certificate_gets_the_clients(
+    site: Callable[..., Site], tmp_path: Path, authority: trustme.CA, universal: bool
+) -> None:
+    made = site(asks=True)
+    mine = authority.issue_cert("client.example")
+    mine.cert_chain_pems[0].write_to_path(str(tmp_path / "mine.pem"))
+    mine.private_key_pem.write_to_path(str(tmp_path / "mine.key"))
+    (tmp_path / "mine.key").chmod(0o600)
+    made.refuses(universal=universal, ssl_mode="require")
+    shown = {"ssl_cert": str(tmp_path / "mine.pem"), "ssl_key": str(tmp_path / "mine.key")}
+    said = made.pz("run", universal=universal, ssl_mode="require", **shown)
+    assert said.code == 0, said.err
+    assert len(made.copied()) == 5000
+
+
+@TIERS
+def test_the_systems_authorities_are_trusted_where_the_project_says_so(
+    site: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, universal: bool
+) -> None:
+    made = site()
+    # What OpenSSL takes for the system's.
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "other.pem"))
+    made.refuses(universal=universal, ssl_mode="verify-full", ssl_root_cert="system")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    said = made.pz("run", universal=universal, ssl_mode="verify-full", ssl_root_cert="system")
+    assert said.code == 0, said.err
+    assert len(made.copied()) == 5000
+
+
+def test_state_is_kept_through_tls_alone(site: Callable[..., Site], tmp_path: Path) -> None:
+    made = site()
+    mode = {"ssl_mode": "verify-full", "kept": True}
+    refused = made.pz("run", **mode, ssl_root_cert=str(tmp_path / "other.pem"))
+    assert refused.code != 0 and "hint: TLS: " in refused.err, refused.err
+    said = made.pz("run", **mode, ssl_root_cert=str(tmp_path / "ca.pem"))
+    assert said.code == 0, said.err
+    listed = made.pz("runs", **mode, ssl_root_cert=str(tmp_path / "ca.pem"))
+    assert listed.code == 0 and "success" in listed.out, listed.out + listed.err
+    assert made.proxy.wrapped >= 5 and made.proxy.plain == 0
