@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ConnectorError,
         CursorBounds,
         DeliveringSink,
+        ForeseeingSession,
         Interruptible,
         Move,
         NativeCopy,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from pz_core.contract.resuming import CheckpointingSession, FeedSource, TokenRefused
     from pz_core.contract.secrets import Secret, reveal
     from pz_core.contract.state import StateBackend, StateEntry
-    from pz_core.contract.strategy import LoadRequest, Probe, Strategy, StrategyTraits
+    from pz_core.contract.strategy import LoadRequest, Probe, Strategy, StrategyTraits, Upsert, UpsertStatement
 
 __all__ = [
     "API_VERSION",
@@ -78,6 +79,7 @@ __all__ = [
     "DeliveringSink",
     "DescribedCheck",
     "FeedSource",
+    "ForeseeingSession",
     "Interruptible",
     "Kind",
     "LedgerSession",
@@ -112,6 +114,8 @@ __all__ = [
     "Strategy",
     "StrategyTraits",
     "TokenRefused",
+    "Upsert",
+    "UpsertStatement",
     "WriteSession",
     "WriteSpec",
     "fitting_hints",
@@ -144,6 +148,7 @@ _PLACES = {
     "ConnectorError": "connector",
     "CursorBounds": "connector",
     "DeliveringSink": "connector",
+    "ForeseeingSession": "connector",
     "Interruptible": "connector",
     "Move": "connector",
     "NativeCopy": "connector",
@@ -194,6 +199,8 @@ _PLACES = {
     "Probe": "strategy",
     "Strategy": "strategy",
     "StrategyTraits": "strategy",
+    "Upsert": "strategy",
+    "UpsertStatement": "strategy",
 }
 
 

@@ -333,10 +333,19 @@ class SqlWriteSession(Protocol):
 
 @runtime_checkable
 class ForeseeingSession(Protocol):
-    """A SQL session that wants to know its program before the rows come, so that it may take them straight in."""
+    """A SQL session that wants to know its program before the rows come, so that it may do it in a way of its own.
+
+    It may take the rows straight in where the program only copies them
+    (:func:`~pz_core.contract.strategy.plain_insert`), or put one statement of its own in the place of those of an
+    :class:`~pz_core.contract.strategy.Upsert`: only where the target is then sure to hold the same.
+    """
 
     def foresee(self, program: tuple[str, ...]) -> tuple[str, ...]:
         """The statements that will follow the rows.
+
+        Args:
+            program: in the session's dialect. Those of an upsert can be told by their type where the dialect reads
+                them as DuckDB does (:class:`~pz_core.contract.strategy.UpsertStatement`).
 
         Returns:
             Those that are left for :meth:`SqlWriteSession.execute`; the session sees to the others.

@@ -1,7 +1,8 @@
 """The contract of a strategy: what a target must hold after the load, said once, in DuckDB's SQL.
 
 The program runs where the target lives: in DuckDB on an attached database or on a copy of a file's content, or
-transpiled, inside a database through its connector's session.
+transpiled, inside a database through its connector's session. Two things that most programs do have a form of their
+own, :func:`plain_insert` and :class:`Upsert`, so that a session can recognise them and do them in a quicker way.
 """
 
 from __future__ import annotations
@@ -90,6 +91,64 @@ def plain_insert(request: LoadRequest) -> str:
     """The statement that adds every row of the batch to the target: an engine may carry it out by copying."""
     names = ", ".join(quote_identifier(c.name) for c in request.columns)
     return f"INSERT INTO {request.target} ({names}) SELECT {names} FROM {request.staged}"
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Rows of which each changes the target's row of its key, or is added where there is none.
+
+    A strategy puts :meth:`statements` into its program. They are SQL like any other and can be run as they are. A
+    session that foresees its program (:class:`~pz_core.contract.connector.ForeseeingSession`) finds this behind each
+    of them, and may do the same in its own way, such as in one statement; it need not parse them.
+
+    Args:
+        target: quoted name of the table.
+        columns: names of the columns to write; of a row that is there those besides the keys are written.
+        keys: those of the columns that a row is found by, with ``=``.
+        rows: a SELECT in parentheses that gives ``columns``: at most one row a key, and no NULL in a key.
+    """
+
+    target: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    rows: str
+
+    def statements(self) -> tuple[UpsertStatement, ...]:
+        """Update what is there, then insert what is not; only the latter where there is nothing besides the keys."""
+        batch, there = quote_identifier("pz_batch"), quote_identifier("pz_target")
+        quoted = {name: quote_identifier(name) for name in self.columns}
+        same = " AND ".join(f"{there}.{quoted[k]} = {batch}.{quoted[k]}" for k in self.keys)
+        sets = ", ".join(f"{quoted[n]} = {batch}.{quoted[n]}" for n in self.columns if n not in self.keys)
+        fields = ", ".join(f"{batch}.{quoted[n]}" for n in self.columns)
+        made = [f"UPDATE {self.target} AS {there} SET {sets} FROM {self.rows} AS {batch} WHERE {same}"] if sets else []
+        made.append(
+            f"INSERT INTO {self.target} ({', '.join(quoted.values())}) SELECT {fields} FROM {self.rows} AS {batch} "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {self.target} AS {there} WHERE {same})"
+        )
+        return tuple(UpsertStatement(sql, self) for sql in made)
+
+
+class UpsertStatement(str):
+    """One of the statements of an :class:`Upsert`, which stand together and in their order.
+
+    Where a program has to be said in another dialect, and the statement with it, only its text is left.
+
+    Args:
+        sql: the statement.
+        upsert: what it is a part of.
+    """
+
+    __slots__ = ("upsert",)
+    upsert: Upsert
+
+    def __new__(cls, sql: str, upsert: Upsert) -> UpsertStatement:
+        """A text that knows what it is a part of."""
+        made = super().__new__(cls, sql)
+        made.upsert = upsert
+        return made
+
+    def __reduce__(self) -> tuple[type[UpsertStatement], tuple[str, Upsert]]:
+        return type(self), (str(self), self.upsert)
 
 
 class Strategy(Protocol):

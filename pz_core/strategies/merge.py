@@ -6,13 +6,11 @@ from typing import ClassVar
 
 from pz_core.contract.capture import DELETED_AT
 from pz_core.contract.options import OptionSet, option_set
-from pz_core.contract.strategy import LoadRequest, Probe, StrategyTraits
+from pz_core.contract.strategy import LoadRequest, Probe, StrategyTraits, Upsert
 from pz_core.errors import PzError
 from pz_core.strategies.columns import free_name, key_columns, listed
 from pz_core.values import quote_identifier, quote_literal
 
-_BATCH = quote_identifier("pz_batch")
-_TARGET = quote_identifier("pz_target")
 _RANKED = quote_identifier("pz_ranked")
 
 
@@ -78,30 +76,21 @@ class Merge:
             PzError: PZ0209 if a key is no column of the batch, PZ0339 if the target has no place for a soft delete.
         """
         keys = key_columns(request)
-        names = [c.name for c in request.columns]
-        others = [n for n in names if n not in keys]
-        batch = _last_of_each(request, keys, names)
-        same = " AND ".join(f"{_TARGET}.{quote_identifier(k)} = {_BATCH}.{quote_identifier(k)}" for k in keys)
-        made: list[str] = []
-        if others:
-            sets = ", ".join(f"{quote_identifier(n)} = {_BATCH}.{quote_identifier(n)}" for n in others)
-            made.append(f"UPDATE {request.target} AS {_TARGET} SET {sets} FROM {batch} AS {_BATCH} WHERE {same}")
-        made.append(
-            f"INSERT INTO {request.target} ({listed(names)}) SELECT {listed(names, _BATCH)} FROM {batch} AS {_BATCH} "
-            f"WHERE NOT EXISTS (SELECT 1 FROM {request.target} AS {_TARGET} WHERE {same})"
-        )
-        return (*made, *_deletes(request, keys))
+        names = tuple(c.name for c in request.columns)
+        upsert = Upsert(request.target, names, keys, _last_of_each(request, keys, names))
+        return (*upsert.statements(), *_deletes(request, keys))
 
 
-def _last_of_each(request: LoadRequest, keys: tuple[str, ...], names: list[str]) -> str:
+def _last_of_each(request: LoadRequest, keys: tuple[str, ...], names: tuple[str, ...]) -> str:
     """The batch with one row a key, the last in order of arrival, as a subquery."""
     rank = free_name("pz_rank", request)
     present = _present(request)
     only = f" WHERE {present}" if present else ""
+    # Where NULLs come by themselves differs; said in full, it reads the same in PostgreSQL.
+    window = f"PARTITION BY {listed(keys)} ORDER BY {request.order} DESC NULLS LAST"
     return (
-        f"(SELECT {listed(names)} FROM (SELECT {listed(names)}, row_number() OVER "
-        f"(PARTITION BY {listed(keys)} ORDER BY {request.order} DESC) AS {rank} FROM {request.staged}{only}) "
-        f"AS {_RANKED} WHERE {rank} = 1)"
+        f"(SELECT {listed(names)} FROM (SELECT {listed(names)}, row_number() OVER ({window}) AS {rank} "
+        f"FROM {request.staged}{only}) AS {_RANKED} WHERE {rank} = 1)"
     )
 
 

@@ -15,6 +15,7 @@ from pz_core.values import Column, holds_exactly, quote_identifier, quote_litera
 from pz_postgres.catalog import PgTable
 from pz_postgres.control import connect, connected, statement_error
 from pz_postgres.local import LOCAL, faults
+from pz_postgres.merging import OneStatement, folded, is_sure
 from pz_postgres.names import TableName
 from pz_postgres.pipe import Pipe
 from pz_postgres.reading import told_forms
@@ -69,11 +70,11 @@ class TableSession:
     ) -> None:
         self._settings, self._batch, self._table, self._target = settings, batch, table, target
         self._subject = f"{settings.name}.{spec.entity}"
-        name = TableName.of(spec.entity, self._subject)
+        self._name = name = TableName.of(spec.entity, self._subject)
         self.target = name.quoted
         self.ledger = quote_path(name.schema, LEDGER_TABLE)
         self._rows = self._batches = self._touched = 0
-        self._laid = self._locked = self._proven = self._straight = False
+        self._laid = self._locked = self._proven = self._straight = self._merged = False
         self._encoded: dict[str, str] = {}
         self._sending: Sending | None = None
         self._pipe: Pipe | None = None
@@ -99,7 +100,11 @@ class TableSession:
         return self._target
 
     def foresee(self, program: tuple[str, ...]) -> tuple[str, ...]:
-        """Take the rows straight into the target where the program only copies them and every type allows it."""
+        """Take the rows straight into the target where the program only copies them and every type allows it.
+
+        A merge becomes one statement, which :meth:`execute` runs if the table then is one for it.
+        """
+        program = folded(program)
         mentions = [i for i, sql in enumerate(program) if self.staged in sql]
         if len(mentions) != 1 or not self._adds(program[mentions[0]]) or self._carried is None:
             return program
@@ -186,9 +191,10 @@ class TableSession:
             # Readers go on; other loads wait until this one has committed, and then see what it wrote.
             self._locked = True
             self._run(f"LOCK TABLE {self.target} IN SHARE ROW EXCLUSIVE MODE")
-        done = self._run(sql)
-        if sql.lstrip().split(None, 1)[0].upper() in _COUNTED:
-            self._touched += max(0, done.rowcount)
+        for each in self._settled(sql):
+            done = self._run(each)
+            if each.lstrip().split(None, 1)[0].upper() in _COUNTED:
+                self._touched += max(0, done.rowcount)
         return iter(())
 
     def commit(self) -> Receipt:
@@ -311,11 +317,21 @@ class TableSession:
         found = re.fullmatch(shape, sql)
         return sql.startswith(("CREATE", "ALTER")) or (found is not None and found[1] == found[2])
 
+    def _settled(self, sql: str) -> tuple[str, ...]:
+        """What a statement is run as: a merge in one stays that only where the table is one for it."""
+        if not isinstance(sql, OneStatement):
+            return (sql,)
+        carried = self._carried or ()
+        self._merged = self._locked and is_sure(self._connection(), self._name, sql.upsert, carried, self._subject)
+        return (sql,) if self._merged else sql.upsert.statements()
+
     def _choices(self) -> dict[str, str]:
         if self._carried is None:
             return {}
-        made = {"columns": told_forms((c.name, c.how) for c in self._carried)}
-        return {**made, "way": "straight into the table" if self._straight else "beside the table first"}
+        way = "straight into the table" if self._straight else "beside the table first"
+        if self._merged:
+            way += ", then INSERT … ON CONFLICT"
+        return {"columns": told_forms((c.name, c.how) for c in self._carried), "way": way}
 
     # --- the server --------------------------------------------------------------------------------------------------
 

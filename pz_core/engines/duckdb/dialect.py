@@ -34,25 +34,47 @@ _TYPES: dict[str, dict[str, str]] = {
 #: Of those, the ones that DuckDB has no name for.
 _FOREIGN = frozenset({"VARBIT"})
 
-_NAME = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_]*)'
-_PATH, _NAMES = rf"{_NAME}(?:\.{_NAME})*", rf"{_NAME}(?:, {_NAME})*"
+_QUOTED = r'"(?:[^"]|"")+"'
+_NAME = rf"(?:{_QUOTED}|[a-z_][a-z0-9_]*)"
+_PATH, _NAMES, _FIELD = rf"{_NAME}(?:\.{_NAME})*", rf"{_QUOTED}(?:, {_QUOTED})*", rf"{_QUOTED}\.{_QUOTED}"
+_FIELDS, _PAIRED = rf"{_FIELD}(?:, {_FIELD})*", rf"{_FIELD} = {_FIELD}(?: AND {_FIELD} = {_FIELD})*"
+#: The last row of each key, as ``merge`` asks for it.
+_LAST = (
+    rf"\(SELECT {_NAMES} FROM \(SELECT {_NAMES}, row_number\(\) OVER \(PARTITION BY {_NAMES} ORDER BY {_NAME} DESC "
+    rf"NULLS LAST\) AS {_QUOTED} FROM {_PATH}(?: WHERE NOT {_QUOTED})?\) AS {_QUOTED} WHERE {_QUOTED} = 1\)"
+)
+_GONE = rf"(?:{_QUOTED}|\({_NAMES}\)) IN \(SELECT {_NAMES} FROM {_PATH} WHERE {_QUOTED}\)"
+_STAMP = r"CAST\('[^'\\]*' AS TIMESTAMP WITH TIME ZONE\)"
 #: What most loads consist of. Where names are quoted alike, it reads the same, and a parser takes long to load.
 _ALIKE: dict[str, re.Pattern[str]] = {
     "postgres": re.compile(
-        rf"DELETE FROM {_PATH}|INSERT INTO {_PATH} \({_NAMES}\) SELECT {_NAMES} FROM {_PATH}", re.DOTALL
+        rf"INSERT INTO {_PATH} \({_NAMES}\) SELECT {_NAMES} FROM {_PATH}"
+        rf"|UPDATE {_PATH} AS {_QUOTED} SET {_QUOTED} = {_FIELD}(?:, {_QUOTED} = {_FIELD})* "
+        rf"FROM {_LAST} AS {_QUOTED} WHERE {_PAIRED}"
+        rf"|INSERT INTO {_PATH} \({_NAMES}\) SELECT {_FIELDS} FROM {_LAST} AS {_QUOTED} "
+        rf"WHERE NOT EXISTS \(SELECT 1 FROM {_PATH} AS {_QUOTED} WHERE {_PAIRED}\)"
+        rf"|DELETE FROM {_PATH}(?: WHERE {_GONE})?"
+        rf"|UPDATE {_PATH} SET {_QUOTED} = {_STAMP} WHERE {_QUOTED} IS NULL AND {_GONE}"
     )
 }
 
 
 def translate(statements: Sequence[str], dialect: str) -> tuple[str, ...]:
-    """Statements in DuckDB's SQL, in another dialect.
+    """Statements in DuckDB's SQL, in another dialect. One that reads the same there is handed on as it is.
 
     Raises:
         PzError: PZ0324 if the dialect has no way to say one of them.
     """
-    alike = _ALIKE.get(dialect)
-    if dialect == "duckdb" or (alike is not None and all(alike.fullmatch(sql) for sql in statements)):
+    if dialect == "duckdb":
         return tuple(statements)
+    alike = _ALIKE.get(dialect)
+    made: list[str] = []
+    for sql in statements:
+        made += (sql,) if alike is not None and alike.fullmatch(sql) else _transpiled(sql, dialect)
+    return tuple(made)
+
+
+def _transpiled(sql: str, dialect: str) -> list[str]:
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -66,13 +88,10 @@ def translate(statements: Sequence[str], dialect: str) -> tuple[str, ...]:
             return exp.DataType.build(types[node.this.name], dialect="duckdb")
         return node
 
-    made: list[str] = []
+    level = sqlglot.ErrorLevel.RAISE
     try:
-        for sql in statements:
-            for tree in sqlglot.parse(sql, read="duckdb"):
-                if tree is not None:
-                    level = sqlglot.ErrorLevel.RAISE
-                    made.append(tree.transform(exact).sql(dialect=dialect, unsupported_level=level))
+        trees = [tree for tree in sqlglot.parse(sql, read="duckdb") if tree is not None]
+        return [tree.transform(exact).sql(dialect=dialect, unsupported_level=level) for tree in trees]
     except (SqlglotError, ValueError) as error:
         raise PzError(
             "PZ0324",
@@ -80,4 +99,3 @@ def translate(statements: Sequence[str], dialect: str) -> tuple[str, ...]:
             hint="choose another strategy for this connection, or report it to the strategy's authors",
             cause=error,
         ) from error
-    return tuple(made)
