@@ -71,6 +71,7 @@ class LoadRequest(Struct, frozen=True):
         gone: name of a BOOLEAN column of ``staged`` that is true where a row is only the key of a row to delete
             (:mod:`pz_core.contract.capture`); it is none of ``columns``. ``None`` where there is nothing to delete.
         on_delete: what becomes of a deleted row in the target: ``delete``, ``soft`` or ``ignore``.
+        tripped: codes of the probes that tripped; ``None`` where they were not asked.
     """
 
     output: str
@@ -85,6 +86,7 @@ class LoadRequest(Struct, frozen=True):
     source_system: str | None = None
     gone: str | None = None
     on_delete: str | None = None
+    tripped: frozenset[str] | None = None
 
 
 def plain_insert(request: LoadRequest) -> str:
@@ -93,8 +95,7 @@ def plain_insert(request: LoadRequest) -> str:
     return f"INSERT INTO {request.target} ({names}) SELECT {names} FROM {request.staged}"
 
 
-@dataclass(frozen=True, slots=True)
-class Upsert:
+class Upsert(Struct, frozen=True):
     """Rows of which each changes the target's row of its key, or is added where there is none.
 
     A strategy puts :meth:`statements` into its program. They are SQL like any other and can be run as they are. A
@@ -106,12 +107,15 @@ class Upsert:
         columns: names of the columns to write; of a row that is there those besides the keys are written.
         keys: those of the columns that a row is found by, with ``=``.
         rows: a SELECT in parentheses that gives ``columns``: at most one row a key, and no NULL in a key.
+        distinct: a shorter one of the same rows, where a probe found no key twice; ``None`` elsewhere. DuckDB compared
+            the keys then: it is for where what is equal to the target is equal to DuckDB too.
     """
 
     target: str
     columns: tuple[str, ...]
     keys: tuple[str, ...]
     rows: str
+    distinct: str | None = None
 
     def statements(self) -> tuple[UpsertStatement, ...]:
         """Update what is there, then insert what is not; only the latter where there is nothing besides the keys."""

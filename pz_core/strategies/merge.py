@@ -12,6 +12,7 @@ from pz_core.strategies.columns import free_name, key_columns, listed
 from pz_core.values import quote_identifier, quote_literal
 
 _RANKED = quote_identifier("pz_ranked")
+_REPEATED = "PZ0522"
 
 
 class Merge:
@@ -43,7 +44,7 @@ class Merge:
         shown = _escaped(f"({', '.join(keys)})")
         holes = " OR ".join(f"{quote_identifier(k)} IS NULL" for k in keys)
         present = _present(request)
-        only = f" WHERE {present}" if present else ""
+        only = _only_present(request)
         holes = f"({holes}) AND {present}" if present else holes
         occurrences = quote_identifier("pz_times")
         return (
@@ -56,7 +57,7 @@ class Merge:
                 fields=("nullKeyRows",),
             ),
             Probe(
-                "PZ0522",
+                _REPEATED,
                 f"SELECT count(*) AS {quote_identifier('duplicateGroups')}, "
                 f"CAST(coalesce(sum({occurrences} - 1), 0) AS BIGINT) AS {quote_identifier('extraRows')} "
                 f"FROM (SELECT count(*) AS {occurrences} FROM {request.staged}{only} GROUP BY {listed(keys)} "
@@ -77,26 +78,32 @@ class Merge:
         """
         keys = key_columns(request)
         names = tuple(c.name for c in request.columns)
-        upsert = Upsert(request.target, names, keys, _last_of_each(request, keys, names))
+        distinct = None
+        if request.tripped is not None and _REPEATED not in request.tripped:
+            distinct = f"(SELECT {listed(names)} FROM {request.staged}{_only_present(request)})"
+        upsert = Upsert(request.target, names, keys, _last_of_each(request, keys, names), distinct)
         return (*upsert.statements(), *_deletes(request, keys))
 
 
 def _last_of_each(request: LoadRequest, keys: tuple[str, ...], names: tuple[str, ...]) -> str:
     """The batch with one row a key, the last in order of arrival, as a subquery."""
     rank = free_name("pz_rank", request)
-    present = _present(request)
-    only = f" WHERE {present}" if present else ""
     # Where NULLs come by themselves differs; said in full, it reads the same in PostgreSQL.
     window = f"PARTITION BY {listed(keys)} ORDER BY {request.order} DESC NULLS LAST"
     return (
         f"(SELECT {listed(names)} FROM (SELECT {listed(names)}, row_number() OVER ({window}) AS {rank} "
-        f"FROM {request.staged}{only}) AS {_RANKED} WHERE {rank} = 1)"
+        f"FROM {request.staged}{_only_present(request)}) AS {_RANKED} WHERE {rank} = 1)"
     )
 
 
 def _present(request: LoadRequest) -> str | None:
     """A condition that holds for rows to write; ``None`` if it holds for all."""
     return None if request.gone is None else f"NOT {quote_identifier(request.gone)}"
+
+
+def _only_present(request: LoadRequest) -> str:
+    present = _present(request)
+    return f" WHERE {present}" if present else ""
 
 
 def _deletes(request: LoadRequest, keys: tuple[str, ...]) -> tuple[str, ...]:

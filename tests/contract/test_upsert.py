@@ -42,3 +42,17 @@ def test_a_merge_says_what_it_means() -> None:
     assert isinstance(update, UpsertStatement) and isinstance(insert, UpsertStatement) and type(delete) is str
     assert update.upsert == insert.upsert and (update, insert) == update.upsert.statements()
     assert (update.upsert.target, update.upsert.columns, update.upsert.keys) == ('"m"."o"', ("Id", "v"), ("Id",))
+
+
+def test_a_merge_says_where_no_key_repeats() -> None:
+    def distinct(tripped: frozenset[str] | None, gone: str | None = None) -> str | None:
+        columns = (Column("k", "BIGINT"), Column("v", "VARCHAR"))
+        request = LoadRequest("m.o", '"s"', '"t"', columns, ("k",), gone=gone, on_delete="delete", tripped=tripped)
+        first = Merge().program(request)[0]
+        assert isinstance(first, UpsertStatement) and "row_number" in first  # whatever a session makes of it
+        return first.upsert.distinct
+
+    assert distinct(None) is None  # nobody has asked
+    assert distinct(frozenset({"PZ0522"})) is None
+    assert distinct(frozenset()) == '(SELECT "k", "v" FROM "s")'
+    assert distinct(frozenset(), "gone") == '(SELECT "k", "v" FROM "s" WHERE NOT "gone")'

@@ -139,6 +139,8 @@ def _on_conflict(upsert: Upsert) -> str:
     sets = ", ".join(f"{name} = excluded.{name}" for name in others)
     return (
         # Named, because a table may be called "excluded" itself.
-        f"INSERT INTO {upsert.target} AS pz_target ({fields}) SELECT {fields} FROM {upsert.rows} AS pz_batch "
+        f"INSERT INTO {upsert.target} AS pz_target ({fields}) "
+        # Its keys are of types for which both mean the same by equal (_KEPT_ALIKE).
+        f"SELECT {fields} FROM {upsert.distinct or upsert.rows} AS pz_batch "
         f"ON CONFLICT ({keys}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}"
     )

@@ -235,6 +235,10 @@ def test_one_statement_where_keys_are_kept_in_one_form(
     one, *found = merged(pg18, "one", ("id",), rows)
     _, *wanted = merged(pg18, "two", ("id",), rows, pair=True)
     assert (one, found) == (can, wanted) and found[0] == (2 if kind == "boolean" else 4)
+    once = f"SELECT DISTINCT ON (id) id, k + 1 AS k, 'once' AS name FROM ({rows})"  # no key has to be ranked
+    one, *found = merged(pg18, "one", ("id",), once)
+    _, *wanted = merged(pg18, "two", ("id",), once, pair=True)
+    assert (one, found) == (can, wanted) and found[0] == (2 if kind == "boolean" else 4)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,7 @@ def _drain(
             request = msgspec.structs.replace(request, staged=batch.name)
             probes = strategy.probes(request)
         warnings = ask(work, probes, node)
+        request = msgspec.structs.replace(request, tripped=frozenset(w.code for w in warnings))
     except duckdb.Error as error:
         work.recognise(error)
         raise pipeline_error(error, node, _HINT) from error
