@@ -1,8 +1,12 @@
-"""The store, spoken to through botocore: every request signed, none repeated (the engine repeats whole attempts)."""
+"""The store, spoken to through botocore: every request signed, none repeated (the engine repeats whole attempts).
+
+Small questions of a read may go through obstore, see :mod:`pz_s3.quick`.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +17,9 @@ from msgspec import Struct
 
 from pz_core.contract.secrets import Secret, reveal
 from pz_s3.faults import Stopped, is_missing
+from pz_s3.quick import CONNECT_S, READ_S, Quick, Unsure, is_configured
 from pz_s3.settings import Settings
 
-_CONNECT_S = 10
-_READ_S = 60
 #: Parts sent at once; each is held in memory while it travels.
 LANES = 4
 #: A file up to this size is one request; what is longer goes in parts of at least this size.
@@ -73,18 +76,17 @@ class Client:
         self.settings = settings
         self._lock = threading.Lock()
         self._made: Any = None
+        self._quick = Quick(settings, self.region)
 
     def region(self) -> str:
         """The region in effect: the option's, the environment's or profile's, else ``us-east-1``."""
-        if self.settings.region:
-            return self.settings.region
-        of_environment = os.environ.get("AWS_REGION") or self._own_session().get_config_variable("region")
-        return str(of_environment or _DEFAULT_REGION)
+        region = self.settings.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        if not region and (self.settings.profile is not None or is_configured()):
+            region = self._own_session().get_config_variable("region")
+        return str(region or _DEFAULT_REGION)
 
     def keys(self) -> Keys | None:
         """The credentials in effect, renewed if they are temporary and due; ``None`` where none are sent."""
-        from botocore.exceptions import NoCredentialsError
-
         given = self.settings.keys
         if self.settings.anonymous:
             return None
@@ -92,6 +94,8 @@ class Client:
             return Keys(given["access_key"], given["secret_key"], given.get("session_token"))
         found = self._own_session().get_credentials()
         if found is None:
+            from botocore.exceptions import NoCredentialsError
+
             raise NoCredentialsError
         frozen = found.get_frozen_credentials()
         return Keys(
@@ -112,6 +116,9 @@ class Client:
 
     def object(self, bucket: str, key: str) -> Found | None:
         """One object by its exact key, ``None`` if it is not there."""
+        with contextlib.suppress(Unsure):
+            size = self._quick.size(bucket, key)
+            return None if size is None else Found(key, size)
         from botocore.exceptions import ClientError
 
         try:
@@ -126,6 +133,13 @@ class Client:
     @contextlib.contextmanager
     def reading(self, bucket: str, key: str, first: int | None = None) -> Iterator[Any]:
         """The body of an object, or its first bytes, as a file to read from once. An empty object has no ranges."""
+        if first is not None:
+            head = None
+            with contextlib.suppress(Unsure):
+                head = self._quick.head(bucket, key, first)
+            if head is not None:
+                yield io.BytesIO(head)
+                return
         more = {} if first is None else {"Range": f"bytes=0-{first - 1}"}
         body = self._client().get_object(Bucket=bucket, Key=key, **more)["Body"]
         with contextlib.closing(body):
@@ -237,6 +251,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections to the store; a call after this makes new ones."""
+        self._quick.close()
         with self._lock:
             if self._made is not None:
                 self._made.close()
@@ -278,8 +293,8 @@ class Client:
         more: dict[str, Any] = {"signature_version": UNSIGNED} if self.settings.anonymous else {}
         checksums = "when_required" if self.settings.endpoint else "when_supported"
         return Config(
-            connect_timeout=_CONNECT_S,
-            read_timeout=_READ_S,
+            connect_timeout=CONNECT_S,
+            read_timeout=READ_S,
             retries={"total_max_attempts": 1, "mode": "standard"},
             s3={"addressing_style": "path" if self.settings.style == "path" else "virtual"},
             max_pool_connections=2 * LANES,

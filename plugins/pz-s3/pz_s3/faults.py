@@ -75,25 +75,13 @@ def told(settings: Settings, subject: str, bucket: str, doing: str) -> Iterator[
     Raises:
         ConnectorError: always in place of the client's own.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-    from urllib3.exceptions import HTTPError
-
     try:
         yield
-    except ClientError as error:
-        raise _refused(error, settings, subject, bucket, doing) from error
-    except (BotoCoreError, HTTPError, ValueError) as error:
-        raise _unreached(error, settings, subject, doing) from error
-    except (ConnectionError, TimeoutError) as error:
-        raise _passing(f"{subject}: {doing}: the connection to {settings.address} broke", error) from error
-    except Stopped as error:
-        raise ConnectorError(f"{subject}: {doing}: stopped", hint="run it again", cause=error) from error
-    except OSError as error:
-        raise ConnectorError(
-            f"{subject}: {doing}: this machine's disk: {error.strerror or type(error).__name__}",
-            hint="check that the project's folder .pz/tmp can be written and has room for the file",
-            cause=error,
-        ) from error
+    except Exception as error:
+        fault = _fault(error, settings, subject, bucket, doing)
+        if fault is None:
+            raise
+        raise fault from error
 
 
 def unread(error: ConnectorError, settings: Settings, subject: str) -> ConnectorError | None:
@@ -116,6 +104,30 @@ def unread(error: ConnectorError, settings: Settings, subject: str) -> Connector
         400: ("the store refused, as it does where region: is not the bucket's", "set region: to the bucket's"),
     }.get(number, ("the store refused", "check the connection's options"))
     return ConnectorError(f"{subject}: {what} (HTTP {number})", hint=hint, cause=error)
+
+
+def _fault(error: Exception, settings: Settings, subject: str, bucket: str, doing: str) -> ConnectorError | None:
+    if isinstance(error, ConnectorError):
+        return None
+    from botocore.exceptions import BotoCoreError, ClientError
+    from urllib3.exceptions import HTTPError
+
+    before = f"{subject}: {doing}"
+    if isinstance(error, ClientError):
+        return _refused(error, settings, subject, bucket, doing)
+    if isinstance(error, (BotoCoreError, HTTPError, ValueError)):
+        return _unreached(error, settings, subject, doing)
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return _passing(f"{before}: the connection to {settings.address} broke", error)
+    if isinstance(error, Stopped):
+        return ConnectorError(f"{before}: stopped", hint="run it again", cause=error)
+    if isinstance(error, OSError):
+        return ConnectorError(
+            f"{before}: this machine's disk: {error.strerror or type(error).__name__}",
+            hint="check that the project's folder .pz/tmp can be written and has room for the file",
+            cause=error,
+        )
+    return None
 
 
 def _refused(error: Any, settings: Settings, subject: str, bucket: str, doing: str) -> ConnectorError:

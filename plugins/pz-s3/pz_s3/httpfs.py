@@ -7,6 +7,7 @@ DuckDB knows three.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from collections.abc import Sequence
@@ -45,13 +46,6 @@ def scheme(client: Client, bucket: str) -> str | None:
 def address(scheme_word: str, place: Place) -> str:
     """A place as DuckDB opens it."""
     return f"{scheme_word}://{place.bucket}/{place.key}"
-
-
-def reads_exactly(key: str) -> bool:
-    """Whether DuckDB opens a key by its exact name: a question mark begins options, and some stores fold the rest."""
-    parts = key.split("/")
-    odd = any(character in "?\\" or not character.isprintable() for character in key)
-    return not odd and all(part not in ("", ".", "..") for part in parts)
 
 
 def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
@@ -132,6 +126,17 @@ def reader(base_dir: str, statements: Sequence[Setup]) -> duckdb.DuckDBPyConnect
                 ) from None
             one.ran[made] = statement.sql
         return set_up_session(one.database.cursor())
+
+
+def load_ahead(base_dir: str) -> None:
+    """Begin to load the extension for :func:`reader`, while the store is asked; that tells a fault of it."""
+
+    def work() -> None:
+        with contextlib.suppress(Exception):
+            reader(base_dir, planned_loading()).close()
+
+    if base_dir not in _readers:
+        threading.Thread(target=work, name="pz-s3-load").start()
 
 
 def planned_loading() -> tuple[Setup, ...]:

@@ -83,6 +83,13 @@ def below(folder: Place, name: str) -> Place:
     return Place(folder.bucket, f"{folder.key}/{name}" if folder.key else name)
 
 
+def is_plain(key: str) -> bool:
+    """Whether DuckDB and obstore mean a key by its exact name: a question mark begins options, some fold the rest."""
+    parts = key.split("/")
+    odd = any(character in "?\\" or not character.isprintable() for character in key)
+    return not odd and all(part not in ("", ".", "..") for part in parts)
+
+
 def _place(settings: Settings, entity: str, options: Mapping[str, Value], path: str) -> Place:
     subject = f"{settings.name}.{entity}"
     bucket, _, prefix = settings.root.partition("/")

@@ -28,7 +28,7 @@ from pz_core.values import Column
 from pz_s3 import httpfs, workshop
 from pz_s3.client import Client, Found
 from pz_s3.faults import told, unread
-from pz_s3.places import Place, is_data, matches, source_place
+from pz_s3.places import Place, is_data, is_plain, matches, source_place
 from pz_s3.settings import Settings
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ class ObjectSource(FilesSource):
         """
         bare = msgspec.structs.replace(spec, hints=ReadHints())
         if self._looked is None or self._looked.spec != bare:
+            if not local:
+                httpfs.load_ahead(self._settings.base_dir)
             self._looked = self._look(bare, read)
         looked = self._looked
         exact = self._exact(looked)
@@ -140,7 +142,7 @@ class ObjectSource(FilesSource):
     def _exact(self, looked: _Looked) -> bool:
         objects = looked.objects or ([looked.sample] if looked.sample is not None else [])
         named = httpfs.scheme(self._client, looked.bucket) is not None
-        return named and all(httpfs.reads_exactly(one[0].key) for one in objects)
+        return named and all(is_plain(one[0].key) for one in objects)
 
     def _look(self, spec: ReadSpec, read: FileRead) -> _Looked:
         places = self._places(spec, read, spec.bounds)
