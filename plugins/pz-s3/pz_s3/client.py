@@ -249,6 +249,15 @@ class Client:
         for key in keys:
             self._client().delete_object(Bucket=bucket, Key=key)
 
+    def prepare(self) -> None:
+        """Begin to make the client, which takes longer than a small transfer. A fault is told by who needs it."""
+
+        def work() -> None:
+            with contextlib.suppress(Exception):
+                self._client()
+
+        threading.Thread(target=work, name="pz-s3-client", daemon=True).start()
+
     def close(self) -> None:
         """Close the connections to the store; a call after this makes new ones."""
         self._quick.close()

@@ -128,6 +128,7 @@ class ObjectSink:
 
     def _folder_of_attempt(self) -> Path:
         if self._folder is None:
+            self._client.prepare()
             with told(self._settings, self._settings.name, "", "making a folder for the output"):
                 self._folder = workshop.new_folder(self._settings)
         return self._folder

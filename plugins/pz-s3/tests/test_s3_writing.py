@@ -11,13 +11,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pz_s3 import client, workshop
 
-from pz_core.contract.connector import ConnectorError
+from pz_core.contract.connector import ConnectorError, WriteSpec
 from pz_core.contract.engine import Cancelled
 from pz_core.errors import PzError
+from pz_core.values import Column
 
 OLD = "20260902T101533221Z-4c1a"
 BIG = "SELECT i AS id, hash(i)::VARCHAR || hash(i + 1)::VARCHAR AS x FROM range(500_000) t(i)"
@@ -189,9 +191,24 @@ def test_what_a_killed_process_left_is_cleared_by_the_next_write(moves: Any, s3:
 
 
 def test_a_plan_of_a_write_makes_nothing(moves: Any, tmp_path: Path) -> None:
-    from pz_core.contract import WriteSpec
-
     sink = moves.connections["lake"].open_sink()
     copy = sink.native_write(WriteSpec("w", {"format": "csv"}, "replace", "swap"))
     assert "://" not in copy.path and moves.left() == []
     assert workshop.planned_folder(sink._settings).is_relative_to(tmp_path)
+
+
+def test_the_client_of_a_write_is_made_while_rows_come(moves: Any, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+    make = client.Client._client
+    monkeypatch.setattr(client.Client, "_client", lambda self: [begun.set(), make(self)][1])
+    sink = moves.connections["lake"].open_sink()
+    spec = WriteSpec("w", {"format": "csv"}, "replace", "swap")
+    assert not begun.is_set()
+    if tier == "native":
+        sink.native_write(spec)  # a plan: no columns
+        assert not begun.wait(0.1)
+        sink.native_write(msgspec.structs.replace(spec, columns=(Column("id", "BIGINT"),)))
+    else:
+        sink.begin(spec, (Column("id", "BIGINT"),)).abort()
+    assert begun.wait(10)
+    sink.close()
