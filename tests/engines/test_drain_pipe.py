@@ -238,3 +238,29 @@ def test_moves_at_once_do_not_meet(bench, fakes, tmp_path):
     assert failed == []
     for session in made:
         assert duckdb.execute(f"SELECT count(*), sum(i) FROM '{session.path}'").fetchall() == [(100000, 4999950000)]
+
+
+def test_a_pipe_is_filled_in_one_thread_and_the_others_come_back(fakes, tmp_path):
+    bench = fakes.Bench(tmp_path, threads=3)
+    bench.make("SELECT i FROM range(2) r(i)")
+    path = tmp_path / "rows.csv"
+    bench.sink(fakes.Sink(WAY, Piped(path, projection="current_setting('threads') AS t")))
+    bench.drain()
+    assert path.read_text() == "t\n1\n1\n"
+    assert bench.ask("SELECT current_setting('threads')") == [(3,)]
+
+
+def test_what_begins_beside_a_pipe_has_all_threads_again(fakes, tmp_path):
+    session = fakes.Bench(tmp_path, threads=3).engine._session
+    threads = "SELECT current_setting('threads')"
+    with session.task(fakes.Control()) as first:
+        with session.in_one_thread():
+            assert first.count(threads) == 1
+            with session.task(fakes.Control()) as second:
+                assert second.count(threads) == 3
+                with session.in_one_thread():  # it is not alone
+                    assert second.count(threads) == 3
+        assert first.count(threads) == 3
+        with pytest.raises(ZeroDivisionError), session.in_one_thread():
+            raise ZeroDivisionError
+        assert first.count(threads) == 3
