@@ -264,3 +264,12 @@ def test_what_begins_beside_a_pipe_has_all_threads_again(fakes, tmp_path):
         with pytest.raises(ZeroDivisionError), session.in_one_thread():
             raise ZeroDivisionError
         assert first.count(threads) == 3
+
+
+def test_a_view_that_has_more_to_do_keeps_all_threads(fakes, tmp_path):
+    bench = fakes.Bench(tmp_path, threads=3)
+    bench.make("SELECT count(*) AS n FROM range(9) r(i)", as_view=True)
+    path = tmp_path / "rows.csv"
+    bench.sink(fakes.Sink(WAY, Piped(path, projection="current_setting('threads') AS t")))
+    bench.drain()
+    assert path.read_text() == "t\n3\n"

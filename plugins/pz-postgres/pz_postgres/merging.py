@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pz_core.contract.connector import ConnectorError
 from pz_core.contract.strategy import Upsert, UpsertStatement
 from pz_core.values import quote_identifier
 from pz_postgres.control import ask
@@ -43,7 +44,9 @@ _KEPT_ALIKE: dict[str, tuple[str, ...]] = {
 #: - Inheritance: a unique index does not span children.
 #: - Triggers: they fire for rows that are only proposed. Those of foreign keys look at what is there in the end; but
 #:   a row may refer to one of the same batch, which only one statement would have inserted in time.
-#: - Another unique index, or an exclusion: the order of rows can trip it.
+#: - Another unique index, or an exclusion: the order of rows can trip it. So it can a check that calls a function,
+#:   which may look at the table.
+#: - Texts that the server keeps in fewer characters than UTF-8 has.
 #: - A column that is not written: a default would be made for a row that is only proposed.
 #: - ``excluded.c`` needs the right to read c. And servers have asked for a replica identity only where it says UPDATE.
 _ONE_KEY = """
@@ -69,6 +72,12 @@ JOIN pg_catalog.pg_opclass o ON o.oid = k.opclass AND o.opcdefault
 WHERE k.place <= i.indnkeyatts
   AND NOT EXISTS (
     SELECT FROM pg_catalog.pg_collation l WHERE l.oid IN (k.coll, a.attcollation) AND NOT l.collisdeterministic)
+  AND (t.typname NOT IN ('text', 'varchar') OR pg_catalog.current_setting('server_encoding') = 'UTF8')
+  AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_depend d
+      ON d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND d.objid = k.oid
+      AND d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+    WHERE k.contype = 'c' AND (k.conrelid = 0 OR k.conrelid IN (SELECT oid FROM tree)))
   AND pg_catalog.has_table_privilege(target.oid, 'SELECT')
   AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubupdate)
   AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhrelid = target.oid)
@@ -114,8 +123,18 @@ def folded(program: tuple[str, ...]) -> tuple[str, ...]:
 def is_sure(
     connection: psycopg.Connection[Any], name: TableName, upsert: Upsert, carried: Sequence[Carried], subject: str
 ) -> bool:
-    """Whether one statement does what two would. To be asked behind a lock that keeps the table from being altered."""
-    found = ask(connection, _ONE_KEY, (name.schema, name.table, list(upsert.columns)), subject)
+    """Whether one statement does what two would. To be asked behind a lock that keeps the table from being altered.
+
+    It leaves nothing behind, and a server that does not answer it makes it only unsure.
+    """
+    import psycopg
+
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("SET LOCAL search_path = pg_catalog")  # operators are looked up there too
+            found = ask(connection, _ONE_KEY, (name.schema, name.table, list(upsert.columns)), subject)
+    except (ConnectorError, psycopg.Error):
+        return False  # where the connection is lost, the next statement tells it
     beside = {c.name: c.raw for c in carried if c.read is None}
     return (
         bool(found)

@@ -250,7 +250,8 @@ class TableSession:
             Column(there[c.name.casefold()].name if c.name.casefold() in there else c.name, c.type) for c in self._batch
         )
         kinds = {c.name: c.type for c in named}
-        known = [c for c in there.values() if not evolves or kinds.get(c.name) == described(c).type]
+        # What will be widened is carried as what it is then.
+        known = [c for c in there.values() if not evolves or holds_exactly(described(c).type, kinds.get(c.name, ""))]
         return carry(self._batch, named, known, self._subject)
 
     def _lay(self) -> None:

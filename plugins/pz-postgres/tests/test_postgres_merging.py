@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from pz_postgres import session as sessions
 from pz_postgres.connector import Postgres
 from pz_postgres.merging import OneStatement
 
-from pz_core.contract.connector import WriteSpec
+from pz_core.contract.connector import ConnectorError, WriteSpec
 from pz_core.contract.strategy import LoadRequest
 from pz_core.engines.duckdb.dialect import translate
 from pz_core.strategies.merge import Merge
@@ -74,7 +75,17 @@ SHAPES: dict[str, tuple[str, str, bool]] = {
         "k id",
         True,
     ),
+    "check by a function of the server's": (
+        f"{TABLE}, PRIMARY KEY (id), CHECK (length(coalesce(name, 'x')) < 9))", "id", True
+    ),
     "unlogged": (f"{TABLE.replace('TABLE', 'UNLOGGED TABLE')}, PRIMARY KEY (id))", "id", True),
+    "check that looks at the table": (
+        "CREATE FUNCTION %s.room(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN "
+        "RETURN (SELECT coalesce(sum(k), 0) FROM %s.t) + $1 < 9999; END $$; "
+        f"{TABLE}, PRIMARY KEY (id), CHECK (%s.room(k)))",
+        "id",
+        False,
+    ),
     "no index": (f"{TABLE})", "id", False),
     "plain index": (f"{TABLE}); CREATE INDEX ON %s.t (id)", "id", False),
     "deferrable": (f"{TABLE}, PRIMARY KEY (id) DEFERRABLE)", "id", False),
@@ -384,3 +395,52 @@ def test_a_merge_loads_no_parser(pg18: Any, tmp_path: Any) -> None:
         "assert done.rows_written == 4 and 'sqlglot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "value"),
+    [
+        ("timestamp(0)", "TIMESTAMP_MS", "2026-01-01 10:00:00.4"),
+        ("varchar(2)", "ENUM('a', 'ab   ')", "ab   "),
+    ],
+)  # fmt: skip
+def test_evolve_does_not_change_what_the_target_is_too_narrow_for(
+    pg18: Any, bench: Callable[..., Bench], theirs: str, ours: str, value: str
+) -> None:
+    pg18.run(f"CREATE TABLE t (id int PRIMARY KEY, v {theirs})")
+    for keys in (("id",), ("v",)):
+        rows = f"SELECT 1 AS id, CAST('{value}' AS {ours}) AS v"
+        with pytest.raises(ConnectorError, match="column 'v'") as caught:
+            bench(pg18).drain(rows, spec("public", *keys, schema_policy="evolve"), "native")
+        assert caught.value.code == "PZ0812"
+    assert pg18.run("SELECT count(*) FROM t") == [(0,)]
+
+
+def test_a_catalog_that_does_not_answer_leaves_two_statements(pg18: Any, bench: Callable[..., Bench]) -> None:
+    pg18.run(f"CREATE TABLE public.t ({BODY}, PRIMARY KEY (id))")
+    role = f"shy_{pg18.database}"
+    pg18.run(f"CREATE ROLE {role} LOGIN PASSWORD 'p'")
+    try:
+        pg18.run(f"GRANT INSERT, UPDATE, SELECT ON t TO {role}")
+        pg18.run("REVOKE SELECT ON pg_catalog.pg_publication FROM PUBLIC")
+        done = bench(pg18, user=role, password="p").drain(NEW, spec("public", "id"), "native")
+        assert done.rows_written == 4 and "ON CONFLICT" not in done.choices["way"]
+    finally:
+        pg18.run(f"DROP OWNED BY {role}")
+        pg18.run(f"DROP ROLE {role}")
+
+
+def test_texts_of_a_server_that_keeps_them_in_another_encoding(pg18: Any, bench: Callable[..., Bench]) -> None:
+    name = f"{pg18.database}_euc"
+    pg18.run(f"CREATE DATABASE {name} ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    try:
+        there = dataclasses.replace(pg18, database=name)
+        there.run("CREATE TABLE public.t (name text PRIMARY KEY, id int)")
+        there.run("CREATE TABLE public.n (id int PRIMARY KEY, name text)")
+        both = "SELECT chr(c) AS name, c AS id FROM (VALUES (166), (65508)) v(c)"  # one character there
+        done = bench(there).drain(both, spec("public", "name"), "native")
+        assert done.rows_written == 1 and there.run("SELECT id FROM t") == [(65508,)]
+        target = WriteSpec("n", strategy="merge", load_mode="program", run_id="r", keys=("id",))
+        assert "ON CONFLICT" in bench(there).drain(both, target, "native").choices["way"]
+    finally:
+        pg18.run(f"DROP DATABASE {name}")

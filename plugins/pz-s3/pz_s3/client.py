@@ -17,9 +17,11 @@ from msgspec import Struct
 
 from pz_core.contract.secrets import Secret, reveal
 from pz_s3.faults import Stopped, is_missing
-from pz_s3.quick import CONNECT_S, READ_S, Quick, Unsure, is_configured
+from pz_s3.quick import Quick, Unsure, is_configured
 from pz_s3.settings import Settings
 
+_CONNECT_S = 10
+_READ_S = 60
 #: Parts sent at once; each is held in memory while it travels.
 LANES = 4
 #: A file up to this size is one request; what is longer goes in parts of at least this size.
@@ -302,8 +304,8 @@ class Client:
         more: dict[str, Any] = {"signature_version": UNSIGNED} if self.settings.anonymous else {}
         checksums = "when_required" if self.settings.endpoint else "when_supported"
         return Config(
-            connect_timeout=CONNECT_S,
-            read_timeout=READ_S,
+            connect_timeout=_CONNECT_S,
+            read_timeout=_READ_S,
             retries={"total_max_attempts": 1, "mode": "standard"},
             s3={"addressing_style": "path" if self.settings.style == "path" else "virtual"},
             max_pool_connections=2 * LANES,

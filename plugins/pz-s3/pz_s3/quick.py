@@ -17,8 +17,9 @@ from pz_core.contract.secrets import reveal
 from pz_s3.places import is_plain
 from pz_s3.settings import Settings
 
-CONNECT_S = 10
-READ_S = 60
+#: Shorter than botocore's, which are waited for too where a store hangs.
+_CONNECT_S = 5
+_READ_S = 15
 #: Variables that tell nothing beside keys and a region that are handed over; all others that begin so may tell more.
 _KNOWN = frozenset(
     f"AWS_{name}"
@@ -99,7 +100,8 @@ class Quick:
     def _is_simple(self) -> bool:
         """Whether nothing is to be regarded that the two libraries know in different ways."""
         settings = self._settings
-        given = settings.anonymous or "access_key" in settings.keys
+        # It goes where a store redirects it to, and takes a token along.
+        given = settings.anonymous or set(settings.keys) == {"access_key", "secret_key"}
         trusted = settings.tls and any(name in os.environ for name in _TRUST)
         return given and settings.profile is None and not (trusted or is_configured() or _has_proxies())
 
@@ -112,15 +114,15 @@ class Quick:
         if settings.anonymous:
             config["skip_signature"] = True
         else:
-            names = {"access_key": "access_key_id", "secret_key": "secret_access_key", "session_token": "session_token"}
-            config |= {names[name]: reveal(value) for name, value in settings.keys.items()}
+            config["access_key_id"] = reveal(settings.keys["access_key"])
+            config["secret_access_key"] = reveal(settings.keys["secret_key"])
         return S3Store(
             bucket,
             config=config,  # type: ignore[arg-type]
             client_options={
                 "allow_http": not settings.tls,
-                "connect_timeout": timedelta(seconds=CONNECT_S),
-                "read_timeout": timedelta(seconds=READ_S),
+                "connect_timeout": timedelta(seconds=_CONNECT_S),
+                "read_timeout": timedelta(seconds=_READ_S),
                 "timeout": timedelta(hours=1),  # of a whole answer; botocore has none
             },
             retry_config={"max_retries": 0},

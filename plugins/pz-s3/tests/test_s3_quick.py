@@ -174,16 +174,21 @@ def test_a_variable_that_may_say_more_is_left_to_botocore(
 def test_variables_that_options_overrule_do_not_leak_in(echo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CA_BUNDLE"):
         monkeypatch.setenv(name, "other")
-    made = client(endpoint=echo.url, session_token="of-mine")
+    made = client(endpoint=echo.url)
     assert made.object("lake", "a") is not None and head_of(made, "a") == b"hel"
     assert was_quick(echo)
     for _, _, headers in echo.asked:
-        assert headers["x-amz-security-token"] == "of-mine"
         assert "=AKIA1/" in headers["authorization"] and "/us-east-1/s3/" in headers["authorization"]
     echo.asked.clear()
     made = client(endpoint=echo.url, access_key=None, secret_key=None, anonymous=True)
     assert made.object("lake", "a") is not None and was_quick(echo)
     assert not any(name in headers for _, _, headers in echo.asked for name in ("authorization", "x-amz-date"))
+
+
+def test_a_token_is_left_to_botocore_which_takes_it_nowhere_else(echo: Any) -> None:
+    assert client(endpoint=echo.url, session_token="of-mine").object("lake", "a") is not None
+    assert not was_quick(echo)
+    assert all(headers["x-amz-security-token"] == "of-mine" for _, _, headers in echo.asked)
 
 
 def test_a_proxy_and_a_file_of_settings_are_left_to_botocore(

@@ -93,7 +93,7 @@ def _drain(
     way: NativeCopy | NativeTarget | NativeStream | None = None
     relation = passing or staged(task.relation)
     try:
-        batch = Batch(work, relation, work.columns(relation), subject, node)
+        batch = Batch(work, relation, work.columns(relation), subject, node, passing=passing is not None)
         mark_deletes(batch, task, work, session.settings.started_at)
     except duckdb.Error as error:
         work.recognise(error)

@@ -5,6 +5,7 @@ Sources: engine.md 2.6 and 3.3.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -221,7 +222,9 @@ class _Stream:
         try:
             engine.set_up(self._work, copy.setup, self._batch.subject, self._batch.node)
             query = f"SELECT {copy.projection} FROM {self._batch.name}"
-            with engine.in_one_thread():  # into one pipe, in order
+            # Rows go into a pipe one after the other; a view may have more to do before there are any.
+            simple = self._batch.passing or self._batch.is_table()
+            with engine.in_one_thread() if simple else contextlib.nullcontext():
                 self.rows = self._work.count(f"COPY ({query}) TO {quote_literal(copy.path)} ({copy.options})")
         except duckdb.Error as error:
             self._work.recognise(error)

@@ -30,6 +30,7 @@ class Batch(Struct):
         node: name of the node.
         gone: name of the column that is true for keys to delete; ``None`` where all rows are to be written.
         deletes: so many rows are keys to delete.
+        passing: whether it is a plain view of one scan, whose rows are made as they are asked for.
     """
 
     work: Work
@@ -39,6 +40,7 @@ class Batch(Struct):
     node: str
     gone: str | None = None
     deletes: int = 0
+    passing: bool = False
     _rows: int | None = field(default=None)
 
     @property
