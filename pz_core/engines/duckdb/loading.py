@@ -54,6 +54,8 @@ class Batch(Struct):
 
     def is_table(self) -> bool:
         """Whether rows have a ``rowid`` and are there already; a view makes them anew each time it is asked."""
+        if self.passing:
+            return False  # to ask that may take a look at the place that is read
         try:
             self.work.run(f"SELECT rowid FROM {self.name} LIMIT 0")
         except duckdb.BinderException:
