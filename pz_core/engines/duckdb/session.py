@@ -359,7 +359,8 @@ class Session:
         """Under the lock: what began alone is not alone any more, or has ended."""
         threads, self._alone = self._alone, None
         if threads is not None and not self._closed:
-            self._main.execute(f"SET GLOBAL threads = {threads}")
+            with contextlib.suppress(duckdb.Error):  # a database that is broken tells so to who asks it for something
+                self._main.execute(f"SET GLOBAL threads = {threads}")
 
     def _setting(self, name: str) -> object:
         row = self._main.execute(f"SELECT current_setting({quote_literal(name)})").fetchone()
