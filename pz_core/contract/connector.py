@@ -496,8 +496,9 @@ class DeliveringSink(Protocol):
 class Connector(Protocol):
     """A kind of place. The class is what a registration's target names.
 
-    Class attributes are the declaration; an instance is one connection of a project. An optional one, ``imports``, is a
-    tuple of names of modules that its places need and no plan does: they are imported while a run begins.
+    Class attributes are the declaration; an instance is one connection of a project. Two optional ones are tuples of
+    names of modules that no plan needs, and are imported while a run begins: ``imports`` for all places, and
+    ``write_imports`` for those that are written.
     """
 
     name: ClassVar[str]

@@ -258,10 +258,13 @@ class _Run:
         A module that cannot be imported is told by whoever needs it.
         """
         nodes = (node for node in self.graph.nodes if node.id in self.effective)
+        named = ((n.connector, isinstance(n, SinkNode)) for n in nodes if isinstance(n, (SourceNode, SinkNode)))
         names: dict[str, None] = {}
-        for connector in {node.connector for node in nodes if isinstance(node, (SourceNode, SinkNode))}:
+        for connector, written in dict.fromkeys(named):
             with suppress(PzError):
-                names.update(dict.fromkeys(getattr(self.registry.load("connector", connector), "imports", ())))
+                kind = self.registry.load("connector", connector)
+                for lot in ("imports", "write_imports") if written else ("imports",):
+                    names.update(dict.fromkeys(getattr(kind, lot, ())))
 
         def work() -> None:
             for name in names:

@@ -7,6 +7,8 @@ import threading
 import duckdb
 import pytest
 
+from pz_core.contract.connector import Setup
+from pz_core.contract.extensions import loading
 from pz_core.errors import PzError
 
 KILLED = """
@@ -107,3 +109,20 @@ def test_many_tasks_at_once(bench, fakes):
         t.join()
     assert errors == []
     assert len(bench.relations()) == 40
+
+
+def test_extensions_of_packages_are_there_before_any_sql_which_cannot_load_unsigned_ones(fakes, tmp_path):
+    asked = (
+        "SELECT loaded FROM duckdb_extensions() WHERE extension_name = 'httpfs'",
+        "SELECT current_setting('allow_unsigned_extensions')",
+    )
+    bench = fakes.Bench(tmp_path, ahead=(loading("httpfs"), Setup("LOAD '/nowhere/x.duckdb_extension'", "extension")))
+    assert [bench.ask(sql) for sql in asked] == [[(True,)], [(False,)]]
+    with pytest.raises(duckdb.Error):
+        bench.ask("SET GLOBAL allow_unsigned_extensions = true")
+    bench.engine.close()
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    bench = fakes.Bench(plain)
+    assert [bench.ask(sql) for sql in asked] == [[(False,)], [(False,)]]
+    bench.engine.close()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
-from pz_postgres.control import ask, statement_error
+from pz_postgres.control import Connected, Look, statement_error
 from pz_postgres.names import TableName
-
-if TYPE_CHECKING:
-    import psycopg
 
 
 class PgColumn(Struct, frozen=True):
@@ -60,11 +57,12 @@ class PgTable(Struct, frozen=True):
 
 
 _TABLE = """
-SELECT a.attname::text, a.atttypid::int8, a.atttypmod, coalesce(l.collisdeterministic, true),
-       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '',
+SELECT a.attname::text AS name, a.atttypid::int8 AS type, a.atttypmod AS modifier,
+       coalesce(l.collisdeterministic, true) AS deterministic,
+       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AS needed, a.attgenerated <> '' AS generated,
        c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (
          SELECT FROM pg_catalog.pg_trigger t
-         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3)
+         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3) AS plain
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -77,7 +75,7 @@ _SHARED = """
 SELECT (SELECT pg_catalog.md5(pg_catalog.string_agg(
                  pg_catalog.concat_ws(' ', o.oid, o.relname, t.attnum, t.xmin), ' ' ORDER BY o.oid, t.attnum))
         FROM pg_catalog.pg_class o JOIN pg_catalog.pg_attribute t ON t.attrelid = o.oid AND t.attnum > 0
-        WHERE o.relnamespace = n.oid AND o.relkind IN ('r', 'p', 'v', 'm', 'f'))
+        WHERE o.relnamespace = n.oid AND o.relkind IN ('r', 'p', 'v', 'm', 'f')) AS state
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'r' AND NOT c.relhassubclass
@@ -99,9 +97,9 @@ WITH RECURSIVE d AS (
   UNION ALL
   SELECT d.given, d.given_mod, t.typbasetype, CASE WHEN d.typmod = -1 THEN t.typtypmod ELSE d.typmod END, true
   FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid WHERE t.typtype = 'd')
-SELECT d.given::int8, d.given_mod, pg_catalog.format_type(d.given, d.given_mod), d.typmod, d.domain,
-       e.oid IS NOT NULL, coalesce(e.typname, t.typname)::text,
-       coalesce(e.typtype, t.typtype)::text, n.nspname = 'pg_catalog'
+SELECT d.given::int8 AS given, d.given_mod, pg_catalog.format_type(d.given, d.given_mod) AS shown, d.typmod, d.domain,
+       e.oid IS NOT NULL AS in_array, coalesce(e.typname, t.typname)::text AS base,
+       coalesce(e.typtype, t.typtype)::text AS kind, n.nspname = 'pg_catalog' AS system
 FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid
 LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
 JOIN pg_catalog.pg_namespace n ON n.oid = coalesce(e.typnamespace, t.typnamespace)
@@ -109,50 +107,49 @@ WHERE t.typtype <> 'd'
 """
 
 
-def describe_table(connection: psycopg.Connection[Any], name: TableName, subject: str) -> PgTable | None:
+def describe_table(look: Look, name: TableName) -> PgTable | None:
     """A table as the catalog has it; ``None`` if there is none of that name."""
-    rows = ask(connection, _TABLE, (name.schema, name.table), subject)
+    rows = look.ask(_TABLE, name.schema, name.table)
     if not rows:
         return None
-    types = _types(connection, [(int(r[1]), int(r[2])) for r in rows], subject)
+    types = _types(look, [(int(r[1]), int(r[2])) for r in rows])
     columns = tuple(
         _column(r[0], types[int(r[1]), int(r[2])], deterministic=r[3], needed=r[4], generated=r[5]) for r in rows
     )
-    _refuse_twins([c.name for c in columns], subject)
-    return PgTable(columns, all(r[6] for r in rows), connection.info.server_version)
+    _refuse_twins([c.name for c in columns], look.subject)
+    return PgTable(columns, all(r[6] for r in rows), look.version())
 
 
-def shared_state(connection: psycopg.Connection[Any], name: TableName, subject: str) -> str | None:
+def shared_state(look: Look, name: TableName) -> str | None:
     """A digest of what a table's schema holds, where DuckDB's extension may read the table over several connections.
 
     It may where this is an ordinary table, whose name means nothing else where case does not count, on a server that
     lets all of them in and shows them one moment. The extension reads the types of a whole schema once for each
     attached database, so every state of the schema needs one of its own.
     """
-    rows = ask(connection, _SHARED, (name.schema, name.table), subject)
+    rows = look.ask(_SHARED, name.schema, name.table)
     return str(rows[0][0]) if rows else None
 
 
-def describe_query(connection: psycopg.Connection[Any], query: str, subject: str) -> PgTable:
+def describe_query(look: Connected, query: str) -> PgTable:
     """The columns of a query, which is prepared and not run."""
     import psycopg
 
     try:
-        cursor = connection.execute(f"SELECT * FROM ({query}\n) AS pz_rows LIMIT 0".encode())
+        cursor = look.connection.execute(f"SELECT * FROM ({query}\n) AS pz_rows LIMIT 0".encode())
     except psycopg.Error as error:
-        raise statement_error(error, subject) from error
+        raise statement_error(error, look.subject) from error
     found = [(c.name, int(c.type_code), c._fmod) for c in cursor.description or ()]
-    _refuse_twins([name for name, _, _ in found], subject)
-    types = _types(connection, [(oid, modifier) for _, oid, modifier in found], subject)
+    _refuse_twins([name for name, _, _ in found], look.subject)
+    types = _types(look, [(oid, modifier) for _, oid, modifier in found])
     columns = tuple(_column(name, types[oid, modifier]) for name, oid, modifier in found)
-    return PgTable(columns, False, connection.info.server_version)
+    return PgTable(columns, False, look.version())
 
 
-def _types(
-    connection: psycopg.Connection[Any], wanted: Sequence[tuple[int, int]], subject: str
-) -> dict[tuple[int, int], tuple[Any, ...]]:
+def _types(look: Look, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Any, ...]]:
     unique = sorted(set(wanted))
-    rows = ask(connection, _TYPES, ([o for o, _ in unique], [m for _, m in unique]), subject)
+    oids, modifiers = (f"{{{','.join(str(pair[i]) for pair in unique)}}}" for i in (0, 1))
+    rows = look.ask(_TYPES, oids, modifiers)
     return {(int(r[0]), int(r[1])): r for r in rows}
 
 

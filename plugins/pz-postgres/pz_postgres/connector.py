@@ -51,7 +51,7 @@ class Postgres:
         Option("publication", "string", "of a change capture: a publication that is there, instead of one of pz's own"),
     )
     write_options: ClassVar[OptionSet] = option_set()
-    imports: ClassVar[tuple[str, ...]] = ("psycopg",)
+    write_imports: ClassVar[tuple[str, ...]] = ("psycopg",)
     capabilities: ClassVar[Capabilities] = Capabilities(
         reads=True,
         native_read=True,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.secrets import reveal
@@ -92,6 +94,44 @@ def ask(connection: psycopg.Connection[Any], sql: str, params: Sequence[object],
         return connection.execute(sql.encode(), params or None).fetchall()
     except psycopg.Error as error:
         raise statement_error(error, subject) from error
+
+
+class Look(Protocol):
+    """How the catalog is asked."""
+
+    @property
+    def subject(self) -> str:
+        """``connection.entity``, for messages."""
+
+    def ask(self, sql: str, *params: str) -> list[tuple[Any, ...]]:
+        """Rows of one statement; ``%s`` stands for a parameter in it, and ``%%`` for the sign.
+
+        Raises:
+            ConnectorError: what the server said.
+        """
+
+    def version(self) -> int:
+        """Of the server, such as 160002."""
+
+
+class Connected(Struct, frozen=True):
+    """A look over a connection of psycopg.
+
+    Args:
+        connection: stays the caller's.
+        subject: ``connection.entity``, for messages.
+    """
+
+    connection: psycopg.Connection[Any]
+    subject: str
+
+    def ask(self, sql: str, *params: str) -> list[tuple[Any, ...]]:
+        """See :class:`Look`."""
+        return ask(self.connection, sql, params, self.subject)
+
+    def version(self) -> int:
+        """See :class:`Look`."""
+        return self.connection.info.server_version
 
 
 def connection_error(error: Exception, settings: Settings) -> ConnectorError:

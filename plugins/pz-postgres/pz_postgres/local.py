@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import ConnectorError, Setup
+from pz_core.contract.extensions import planned_loading
+from pz_core.contract.files import private_database
 from pz_core.contract.refusals import read_refusal
 from pz_core.values.duckdb_text import clean_message
 from pz_postgres.control import hint_for, without_quoted_values
+from pz_postgres.settings import EXTENSION
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,6 +56,13 @@ class Local:
         """A name that nobody else in this process attaches a database under."""
         return f"{alias}_{next(self._numbers)}"
 
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor, for the caller to close."""
+        with self._lock:
+            if self._database is None:
+                self._database = private_database(load=planned_loading(EXTENSION))
+            return self._database.cursor()
+
     def open(self, setup: Sequence[Setup], subject: str) -> duckdb.DuckDBPyConnection:
         """A cursor, after ``setup`` has run.
 
@@ -61,36 +71,27 @@ class Local:
         """
         import duckdb
 
-        with self._lock:
-            if self._database is None:
-                self._database = _connected()
-            cursor = self._database.cursor()
+        cursor = self.cursor()
         try:
-            with self._lock:  # two that make one secret at once would conflict
-                for step in setup:
-                    try:
-                        cursor.execute(step.sql)
-                    except duckdb.Error as error:
-                        raise _setup_error(error, step, subject) from None
+            for step in setup:
+                try:
+                    self.set_up(cursor, step)
+                except duckdb.Error as error:
+                    raise _setup_error(error, step, subject) from None
         except BaseException:
             cursor.close()
             raise
         return cursor
 
+    def set_up(self, cursor: duckdb.DuckDBPyConnection, step: Setup) -> None:
+        """Run one statement of a setup.
 
-def _connected() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    made = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "arrow_lossless_conversion": "true",
-        },
-    )
-    made.execute("SET GLOBAL TimeZone = 'UTC'")
-    return made
+        Raises:
+            duckdb.Error: whose text may show what the statement holds.
+        """
+        # Two that make one secret at once would conflict; two that wait for servers need not wait for each other.
+        with self._lock if step.kind == "secret" else contextlib.nullcontext():
+            cursor.execute(step.sql)
 
 
 #: Shared by all connections of the process.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import ConnectorError, NativeCopy, Receipt, WriteSpec
+from pz_core.contract.extensions import loading
 from pz_core.contract.ledger import LEDGER_TABLE
 from pz_core.values import Column, holds_exactly, quote_identifier, quote_literal, quote_path
 from pz_postgres.catalog import PgTable
@@ -20,7 +21,7 @@ from pz_postgres.names import TableName
 from pz_postgres.pipe import Pipe
 from pz_postgres.reading import told_forms
 from pz_postgres.sending import Sending
-from pz_postgres.settings import Settings, loading
+from pz_postgres.settings import EXTENSION, Settings
 from pz_postgres.staging import (
     ORDER,
     RAW,
@@ -138,7 +139,7 @@ class TableSession:
         projection = projected(carried, order, self._encoded, guarded=True)
         # A file aside that is moved, as DuckDB makes one of its own accord, would be no pipe.
         options = "FORMAT postgres_binary, USE_TMP_FILE false"
-        return NativeCopy(str(self._pipe.path), options, "pipe", setup=(loading(),), projection=projection)
+        return NativeCopy(str(self._pipe.path), options, "pipe", setup=(loading(EXTENSION),), projection=projection)
 
     def piped(self, rows: int | None) -> None:
         """Wait until the server has been sent all of it.
@@ -351,7 +352,7 @@ class TableSession:
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
-            self._cursor = LOCAL.open((loading(),), self._subject)
+            self._cursor = LOCAL.open((loading(EXTENSION),), self._subject)
         return self._cursor
 
     def _outcome(self, identity: str) -> bool | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 from pathlib import Path
 from typing import ClassVar
 
-from pz_core.contract.connector import ConnectionConfig, ConnectorError, Setup
+from pz_core.contract.connector import ConnectionConfig, Setup
+from pz_core.contract.extensions import loading
 from pz_core.contract.secrets import Secret, reveal
 from pz_core.values import quote_identifier, quote_literal
 from pz_core.values.discreet import Discreet
 
-_EXTENSION = "duckdb_extension_postgres_scanner"
+#: Of DuckDB's.
+EXTENSION = "postgres_scanner"
 #: What every session of pz has: text forms that any session reads back, and instants in UTC.
 SESSION = {
     "TimeZone": "UTC",
@@ -92,10 +93,14 @@ class Settings(Discreet, frozen=True):
         """The database, spelled one way."""
         return f"postgres:{self.host.lower()}:{self.port}:{self.database}"
 
-    def parameters(self) -> dict[str, str]:
-        """Libpq's parameters but for the ones that a DuckDB secret holds."""
+    def parameters(self, **session: str) -> dict[str, str]:
+        """Libpq's parameters but for the ones that a DuckDB secret holds.
+
+        Args:
+            session: further settings of the session.
+        """
         wait = self.command_timeout * 1000
-        options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {})}
+        options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {}), **session}
         made = {
             **dict(self.ssl),
             "connect_timeout": str(self.connect_timeout),
@@ -121,11 +126,12 @@ class Settings(Discreet, frozen=True):
 
     # --- for DuckDB ----------------------------------------------------------------------------------------------
 
-    def setup(self, alias: str) -> tuple[Setup, ...]:
+    def setup(self, alias: str, **session: str) -> tuple[Setup, ...]:
         """Statements that attach the database to a DuckDB, for reading the state of one moment.
 
         Args:
             alias: unquoted name of the attached database.
+            session: further settings of its sessions.
 
         Raises:
             ConnectorError: PZ0311 if the extension's package is not installed.
@@ -133,10 +139,10 @@ class Settings(Discreet, frozen=True):
         secret = f"pz_postgres_{_plain(self.name)}_{_digest(repr((self.name, self.login())))}"
         keys = {"host": "HOST", "port": "PORT", "dbname": "DATABASE", "user": "USER", "password": "PASSWORD"}
         given = ", ".join(f"{keys[key]} {quote_literal(str(value))}" for key, value in self.login().items())
-        conninfo = " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters().items())
+        conninfo = " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters(**session).items())
         mode = "READ_ONLY, ISOLATION_LEVEL 'REPEATABLE READ'"
         return (
-            loading(),
+            loading(EXTENSION),
             Setup(
                 f"CREATE TEMPORARY SECRET IF NOT EXISTS {quote_identifier(secret)} (TYPE postgres, {given})", "secret"
             ),
@@ -150,44 +156,6 @@ class Settings(Discreet, frozen=True):
     def alias(self, purpose: str) -> str:
         """A name in the engine's DuckDB, one a connection and purpose."""
         return f"pz_pg_{_plain(self.name)}_{_digest(repr((self.name, purpose)))}"
-
-
-def loading() -> Setup:
-    """The statement that loads DuckDB's extension.
-
-    Raises:
-        ConnectorError: PZ0311 if its package is not installed.
-    """
-    return Setup(f"LOAD {quote_literal(str(extension_file()))}", "extension")
-
-
-def planned_loading() -> tuple[Setup, ...]:
-    """The same for a plan, which does not mind what is not installed."""
-    try:
-        return (loading(),)
-    except ConnectorError:
-        return ()
-
-
-def extension_file() -> Path:
-    """The extension's file in its package, for the DuckDB that is installed.
-
-    Raises:
-        ConnectorError: PZ0311 if it is not there.
-    """
-    import duckdb
-
-    version = duckdb.__version__
-    found = importlib.util.find_spec(_EXTENSION)
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        path = Path(folder) / "extensions" / f"v{version}" / "postgres_scanner.duckdb_extension"
-        if path.is_file():
-            return path
-    raise ConnectorError(
-        f"DuckDB's postgres extension for version {version} is not installed",
-        code="PZ0311",
-        hint=f"pip install duckdb-extension-postgres-scanner=={version}",
-    )
 
 
 def _plain(name: str) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 
 from pz_core.contract.connector import AbortSemantics, NativeStream, WriteSpec
+from pz_core.contract.extensions import planned_loading
 from pz_core.values import Column
 from pz_postgres.catalog import PgTable, describe_table
-from pz_postgres.control import connected
+from pz_postgres.control import Connected, connected
 from pz_postgres.names import TableName
 from pz_postgres.pipe import PIPES
 from pz_postgres.session import TableSession
-from pz_postgres.settings import Settings, planned_loading
+from pz_postgres.settings import EXTENSION, Settings
 from pz_postgres.staging import described
 
 
@@ -30,7 +31,7 @@ class TableSink:
         """DuckDB encodes, and does no more: see the module."""
         if not PIPES:
             return None
-        return NativeStream("COPY in PostgreSQL's binary form, which the connector sends", planned_loading())
+        return NativeStream("COPY in PostgreSQL's binary form, which the connector sends", planned_loading(EXTENSION))
 
     def begin(self, spec: WriteSpec, columns: tuple[Column, ...]) -> TableSession:
         """Begin a write in one transaction.
@@ -60,7 +61,7 @@ class TableSink:
 
     def _look(self, name: TableName, subject: str) -> tuple[PgTable | None, bool]:
         with connected(self._settings) as held:
-            table = describe_table(held, name, subject)
+            table = describe_table(Connected(held, subject), name)
             if table is not None:
                 return table, True
             found = held.execute("SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s", (name.schema,)).fetchone()

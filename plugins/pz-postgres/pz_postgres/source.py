@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec
+from pz_core.contract.extensions import planned_loading
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
 from pz_postgres.catalog import PgTable, describe_query, describe_table, shared_state
-from pz_postgres.control import connect, connected
+from pz_postgres.control import Connected, connect, connected
 from pz_postgres.filters import bounds_of, pushed
 from pz_postgres.local import LOCAL, faults, stream
+from pz_postgres.looking import looking
 from pz_postgres.names import TableName
 from pz_postgres.partitions import condition_of, partitions_of
 from pz_postgres.reading import Rule, rules_of, scan, shared_scan, told_forms
-from pz_postgres.settings import Settings, planned_loading
+from pz_postgres.settings import EXTENSION, Settings
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,7 +61,7 @@ class TableSource:
         """That DuckDB's extension reads; a read in partitions has none, since each asks for its own rows."""
         if _parts(spec) > 1:
             return None
-        return NativeScan("SELECT NULL", "the postgres extension", setup=planned_loading(), rule=_RULE)
+        return NativeScan("SELECT NULL", "the postgres extension", setup=planned_loading(EXTENSION), rule=_RULE)
 
     def resolve_scan(self, spec: ReadSpec) -> NativeScan | None:
         """The scan of what is there now.
@@ -185,13 +187,11 @@ class TableSource:
         key = (spec.entity, query)
         if key not in self._known:
             subject = self._subject(spec)
-            with connected(self._settings) as connection:
-                if query is not None:
-                    found: PgTable | None = describe_query(connection, query, subject)
-                else:
-                    name = TableName.of(spec.entity, subject)
-                    found = describe_table(connection, name, subject)
-                    self._states[spec.entity] = shared_state(connection, name, subject)
+            if query is not None:
+                with connected(self._settings) as connection:
+                    found: PgTable | None = describe_query(Connected(connection, subject), query)
+            else:
+                found, self._states[spec.entity] = self._look(TableName.of(spec.entity, subject), subject)
             if found is None:
                 raise ConnectorError(
                     f"{subject}: there is no such table or view in {self._settings.shown}",
@@ -199,6 +199,20 @@ class TableSource:
                 )
             self._known[key] = found
         return self._known[key]
+
+    def _look(self, name: TableName, subject: str) -> tuple[PgTable | None, str | None]:
+        """A table, and its :func:`~pz_postgres.catalog.shared_state`."""
+        import duckdb
+
+        cursor = self._kept(LOCAL.cursor())
+        try:
+            with contextlib.suppress(duckdb.Error), looking(cursor, self._settings, subject) as look:
+                return describe_table(look, name), shared_state(look, name)
+        finally:
+            self._release(cursor)
+        with connected(self._settings) as connection:
+            asked = Connected(connection, subject)
+            return describe_table(asked, name), shared_state(asked, name)
 
     def _rules(self, spec: ReadSpec) -> tuple[Rule, ...]:
         table = self._table(spec)
@@ -240,9 +254,14 @@ class TableSource:
         with self._lock:
             if self._database is None:
                 self._database = LOCAL.open(self._settings.setup(self._own_alias), subject)
-            cursor = self._database.cursor()
+            database = self._database
+        return self._kept(database.cursor())
+
+    def _kept(self, cursor: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """A cursor that :meth:`close` interrupts."""
+        with self._lock:
             self._cursors.add(cursor)
-            return cursor
+        return cursor
 
     def _release(self, cursor: duckdb.DuckDBPyConnection) -> None:
         with self._lock:

@@ -11,13 +11,13 @@ import contextlib
 import hashlib
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from pz_core.contract.connector import ConnectorError, Setup
-from pz_core.contract.files import private_database, set_up_session
+from pz_core.contract.extensions import loading, planned_loading
+from pz_core.contract.files import private_database
 from pz_core.contract.secrets import reveal
 from pz_core.values import quote_identifier, quote_literal
 from pz_s3.client import Client
@@ -74,7 +74,7 @@ def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
         parts["ENDPOINT"] = quote_literal(settings.endpoint)
     listed = ", ".join(f"{word} {value}" for word, value in parts.items())
     return (
-        _loading(),
+        loading("httpfs"),
         Setup(f"CREATE OR REPLACE TEMPORARY SECRET {quote_identifier(name)} ({listed})", "secret"),
     )
 
@@ -106,7 +106,7 @@ def reader(base_dir: str, statements: Sequence[Setup]) -> duckdb.DuckDBPyConnect
     import duckdb
 
     with _readers_lock:
-        one = _readers.pop(base_dir, None) or _Reader(private_database())
+        one = _readers.pop(base_dir, None) or _Reader(private_database(load=planned_loading("httpfs")))
         _readers[base_dir] = one
         while len(_readers) > _MOST_READERS:
             del _readers[next(iter(_readers))]  # connections that are still open keep theirs
@@ -125,7 +125,7 @@ def reader(base_dir: str, statements: Sequence[Setup]) -> duckdb.DuckDBPyConnect
                     "or set engine.force_universal: true",
                 ) from None
             one.ran[made] = statement.sql
-        return set_up_session(one.database.cursor())
+        return one.database.cursor()
 
 
 def load_ahead(base_dir: str) -> None:
@@ -133,41 +133,10 @@ def load_ahead(base_dir: str) -> None:
 
     def work() -> None:
         with contextlib.suppress(Exception):
-            reader(base_dir, planned_loading()).close()
+            reader(base_dir, planned_loading("httpfs")).close()
 
     if base_dir not in _readers:
         threading.Thread(target=work, name="pz-s3-load").start()
-
-
-def planned_loading() -> tuple[Setup, ...]:
-    """The statement that loads the extension, for a plan, which does not mind if it is not installed."""
-    try:
-        return (_loading(),)
-    except ConnectorError:
-        return ()
-
-
-def _loading() -> Setup:
-    return Setup(f"LOAD {quote_literal(str(_extension()))}", "extension")
-
-
-def _extension() -> Path:
-    """The extension's file in its package, which is pinned to DuckDB's version; nothing is ever downloaded."""
-    import importlib.util
-
-    import duckdb
-
-    spec = importlib.util.find_spec("duckdb_extension_httpfs")
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    for folder in folders:
-        path = Path(folder) / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
-        if path.is_file():
-            return path
-    raise ConnectorError(
-        f"DuckDB {duckdb.__version__} needs its extension httpfs, and no installed package has it",
-        code="PZ0311",
-        hint=f"install duckdb-extension-httpfs=={duckdb.__version__}, or set engine.force_universal: true",
-    )
 
 
 def _digest(text: str) -> str:

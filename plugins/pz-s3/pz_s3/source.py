@@ -13,6 +13,7 @@ import msgspec.structs
 from msgspec import Struct, field
 
 from pz_core.contract.connector import ConnectorError, CursorBounds, NativeScan, ReadHints, ReadSpec, Setup
+from pz_core.contract.extensions import planned_loading
 from pz_core.contract.files import (
     HEAD_BYTES,
     FileRead,
@@ -68,7 +69,7 @@ class ObjectSource(FilesSource):
         """For a plan; nothing is asked. ``None`` where other connections have taken all ways to name the bucket."""
         place = self._places(spec, self.checked(spec), None)[0]
         planned = super().native_scan(spec) if httpfs.scheme(self._client, place.bucket) is not None else None
-        return None if planned is None else msgspec.structs.replace(planned, setup=httpfs.planned_loading())
+        return None if planned is None else msgspec.structs.replace(planned, setup=planned_loading("httpfs"))
 
     def planned_place(self, spec: ReadSpec, read: FileRead) -> str:
         """The address or the pattern of the read."""

@@ -28,7 +28,7 @@ from pz_core.contract.files.model import (
 from pz_core.contract.files.naming import file_stem, is_appended, written_name
 from pz_core.contract.files.reading import planned_query, resolve
 from pz_core.contract.files.source import FilesSource, FoundFiles
-from pz_core.contract.files.spool import RowSpool, private_database, set_up_session
+from pz_core.contract.files.spool import RowSpool, private_database
 from pz_core.contract.files.writing import copy_options, copy_projection
 
 #: How many first bytes of a text file :class:`SourceFile` wants in ``head``.
@@ -63,6 +63,5 @@ __all__ = [
     "read_format",
     "reader_error",
     "resolve",
-    "set_up_session",
     "written_name",
 ]

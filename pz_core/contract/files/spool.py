@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pz_core.contract.connector import ConnectorError
+from pz_core.contract.connector import ConnectorError, Setup
+from pz_core.contract.extensions import UNSIGNED, load_installed
 from pz_core.contract.files.formats import Format
 from pz_core.contract.files.writing import copy_projection
 from pz_core.contract.refusals import read_refusal
@@ -19,28 +20,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def private_database(temp_directory: str | None = None) -> duckdb.DuckDBPyConnection:
+def private_database(temp_directory: str | None = None, *, load: Sequence[Setup] = ()) -> duckdb.DuckDBPyConnection:
     """An in-memory database with time zone UTC, without extensions from outside, that hands types on unchanged.
+
+    So are all cursors of it.
 
     Args:
         temp_directory: where it spills to; a default of DuckDB's own without it.
+        load: extensions of installed packages; see :func:`~pz_core.contract.extensions.load_installed`.
     """
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
+        "arrow_lossless_conversion": "true",
     }
     if temp_directory is not None:
         config["temp_directory"] = temp_directory
-    return set_up_session(duckdb.connect(":memory:", config=config))
-
-
-def set_up_session(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """The settings that each cursor of such a database needs for itself."""
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET arrow_lossless_conversion = true")
-    return connection
+    if load:
+        config |= UNSIGNED
+    made = duckdb.connect(":memory:", config=config)
+    if load:
+        load_installed(made, load)
+    made.execute("SET GLOBAL TimeZone = 'UTC'")
+    return made
 
 
 class RowSpool:

@@ -17,6 +17,7 @@ import duckdb
 
 from pz_core.contract.connector import ConnectorError, Setup
 from pz_core.contract.engine import Cancelled, Control, EngineSettings
+from pz_core.contract.extensions import UNSIGNED, load_installed
 from pz_core.engines.duckdb.errors import is_transient, next_step
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
@@ -207,6 +208,8 @@ class Session:
             "preserve_insertion_order": "true",
             "temp_directory": settings.temp_directory,
         }
+        if settings.ahead:
+            config |= UNSIGNED
         if settings.memory_limit is not None:
             config["memory_limit"] = settings.memory_limit
         if settings.threads is not None:
@@ -220,6 +223,7 @@ class Session:
                 hint="correct memory_limit, threads or temp_directory in project.yml",
                 cause=error,
             ) from error
+        self._setups: dict[str, _Once] = {}
         try:
             self._prepare(settings.staging_path)
         except duckdb.Error as error:
@@ -233,19 +237,22 @@ class Session:
         self._lock = threading.Lock()
         self._open: set[duckdb.DuckDBPyConnection] = set()
         self._closed = False
-        self._setups: dict[str, _Once] = {}
         self._catalogs: dict[str, threading.Lock] = {}
         self._alone: int | None = None
         self._ends = contextlib.ExitStack()
         # A commit waits until the disk has all of it, so most of it should be there by then.
         self._ends.enter_context(flushing(Path(settings.staging_path)))
         self._ahead: threading.Thread | None = None
-        if settings.ahead:
+        if any(setup.sql not in self._setups for setup in settings.ahead):
             self._ahead = threading.Thread(target=self._load_ahead, name="pz-load-ahead", daemon=True)
             self._ahead.start()
 
     def _prepare(self, path: str) -> None:
         run = self._main.execute
+        if self.settings.ahead:
+            for setup in load_installed(self._main, self.settings.ahead):
+                self._setups[setup.sql] = once = _Once()
+                once.done = True
         run("SET GLOBAL TimeZone = 'UTC'")
         # A checkpoint costs more than the whole move; the write-ahead log beside the file is all that readers need.
         run("PRAGMA disable_checkpoint_on_shutdown")
