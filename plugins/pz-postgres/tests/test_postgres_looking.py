@@ -155,28 +155,6 @@ def test_a_look_that_takes_too_long_is_given_up_once(pg: Any, connector: Connect
     assert "command_timeout_seconds" in str(caught.value.hint)
 
 
-def test_closing_a_source_ends_its_look(pg: Any, connector: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pz_postgres.source.connected", lambda _: pytest.fail("asked again"))
-    pg.run("CREATE TABLE t (id int)")
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    with pg.connect() as held, held.transaction():
-        held.execute("LOCK TABLE pg_catalog.pg_trigger IN ACCESS EXCLUSIVE MODE")
-        source = connector(pg).open_source()
-
-        def close() -> None:
-            for _ in range(600):
-                if pg.run(waiting) == [(1,)]:
-                    break
-                threading.Event().wait(0.05)
-            source.close()
-
-        closer = threading.Thread(target=close)
-        closer.start()
-        with pytest.raises(ConnectorError):
-            source.schema(ReadSpec("t"))
-        closer.join()
-
-
 def test_what_the_extension_cannot_tell_is_asked_of_psycopg(
     pg: Any, connector: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
