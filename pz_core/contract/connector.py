@@ -496,9 +496,9 @@ class DeliveringSink(Protocol):
 class Connector(Protocol):
     """A kind of place. The class is what a registration's target names.
 
-    Class attributes are the declaration; an instance is one connection of a project. Two optional ones are tuples of
-    names of modules that no plan needs, and are imported while a run begins: ``imports`` for all places, and
-    ``write_imports`` for those that are written.
+    Class attributes are the declaration; an instance is one connection of a project. It may have a method ``imports``,
+    which takes a :class:`ReadSpec` or a :class:`WriteSpec` and gives names of modules that this read or write needs and
+    no plan does: they are imported while a run begins.
     """
 
     name: ClassVar[str]

@@ -8,7 +8,7 @@ from typing import Union
 from msgspec import Struct, field
 
 from pz_core.compile.model import Graph
-from pz_core.contract.connector import Setup
+from pz_core.contract.connector import ReadSpec, Setup, WriteSpec
 from pz_core.contract.engine import CheckTask, DrainTask, LandTask, MaterialiseTask
 from pz_core.errors import Notice, PzError
 
@@ -26,6 +26,15 @@ class RetryPolicy(Struct, frozen=True):
 def loaded_ahead(setup: tuple[Setup, ...]) -> tuple[Setup, ...]:
     """What of the statements of an edge can be run before its turn comes."""
     return tuple(step for step in setup if step.kind == "extension")
+
+
+def imported_ahead(target: object, spec: ReadSpec | WriteSpec) -> tuple[str, ...]:
+    """Modules that a connector names for one of its edges; it need not name any."""
+    named = getattr(target, "imports", None)
+    try:
+        return tuple(named(spec)) if callable(named) else ()
+    except Exception:  # noqa: BLE001 - a plugin can raise anything, and no plan fails for what only saves time
+        return ()
 
 
 class PassInto(Struct, frozen=True):
@@ -46,6 +55,7 @@ class NodePlan(Struct, frozen=True):
         refusal: a refusal that stands only if the node is executed (PZ0353).
         decided_at_run: what depends on types that nobody declared, by topic, and the rule that a run follows.
         ahead: extensions of DuckDB that the node will need; loading one takes a while, and can be done in the meantime.
+        imports: modules that the node will need, which take a while to import, too.
         rereads: of a sink: whether its load asks for the rows more than once.
         passes_into: of a source whose rows need not be staged: where they go.
     """
@@ -66,6 +76,7 @@ class NodePlan(Struct, frozen=True):
     refusal: PzError | None = None
     decided_at_run: Mapping[str, str] = field(default_factory=dict)
     ahead: tuple[Setup, ...] = ()
+    imports: tuple[str, ...] = ()
     rereads: bool = False
     passes_into: PassInto | None = None
 

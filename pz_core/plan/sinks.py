@@ -19,7 +19,7 @@ from pz_core.contract.engine import DrainTask, NodeRef, Tier, deletes_of
 from pz_core.contract.ledger import LedgerClaim
 from pz_core.errors import PzError
 from pz_core.plan.ledgers import incremental_above, keeps_ledger, ledger_claim, looks_back
-from pz_core.plan.model import NodePlan, loaded_ahead
+from pz_core.plan.model import NodePlan, imported_ahead, loaded_ahead
 from pz_core.plan.retries import retry_policy
 from pz_core.plan.sources import Context, at_plan_time, refuse_long_name
 from pz_core.plan.specs import has_calendar_token, split_options, write_spec
@@ -93,6 +93,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         retry=retry,
         refusal=refusal,
         ahead=() if native is None else loaded_ahead(native.setup),
+        imports=imported_ahead(target, spec),
         rereads=isinstance(native, NativeTarget),
     )
 

@@ -12,7 +12,7 @@ from pz_core.contract.connector import ConnectorError, NativeScan, ReadSpec
 from pz_core.contract.engine import LandTask, NodeRef, Tier
 from pz_core.errors import Problems, PzError
 from pz_core.plan.connectors import Connectors
-from pz_core.plan.model import NodePlan, loaded_ahead
+from pz_core.plan.model import NodePlan, imported_ahead, loaded_ahead
 from pz_core.plan.pushdown import Pushdown, pushdown_of
 from pz_core.plan.retries import retry_policy
 from pz_core.plan.specs import has_calendar_token, read_spec
@@ -120,6 +120,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         refusal=refusal,
         decided_at_run=undecided,
         ahead=() if scan is None else loaded_ahead(scan.setup),
+        imports=imported_ahead(target, spec),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from pz_core.compile.model import Graph, SinkNode, SourceNode
+from pz_core.compile.model import Graph
 from pz_core.contract.engine import Engine, EngineSettings, LandTask
 from pz_core.contract.events import NodeStarted, RunStarted
 from pz_core.contract.observer import Observer
@@ -257,14 +257,7 @@ class _Run:
 
         A module that cannot be imported is told by whoever needs it.
         """
-        nodes = (node for node in self.graph.nodes if node.id in self.effective)
-        named = ((n.connector, isinstance(n, SinkNode)) for n in nodes if isinstance(n, (SourceNode, SinkNode)))
-        names: dict[str, None] = {}
-        for connector, written in dict.fromkeys(named):
-            with suppress(PzError):
-                kind = self.registry.load("connector", connector)
-                for lot in ("imports", "write_imports") if written else ("imports",):
-                    names.update(dict.fromkeys(getattr(kind, lot, ())))
+        names = dict.fromkeys(name for node in self.plan.nodes if node.id in self.effective for name in node.imports)
 
         def work() -> None:
             for name in names:

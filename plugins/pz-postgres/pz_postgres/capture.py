@@ -33,7 +33,7 @@ from pz_postgres.capture_slot import (
 from pz_postgres.capture_values import relation
 from pz_postgres.capture_wire import Change, Decoder, NotCaptured, Spool, position_of, position_text
 from pz_postgres.catalog import PgColumn, PgTable, describe_table
-from pz_postgres.control import Connected, ask, connect, statement_error
+from pz_postgres.control import ask, connect, statement_error
 from pz_postgres.reading import Rule, rules_of, scan
 from pz_postgres.settings import Settings
 
@@ -297,7 +297,7 @@ class CapturedRead:
     # --- what both share ---------------------------------------------------------------------------------------------
 
     def _described(self, held: psycopg.Connection[Any]) -> PgTable:
-        found = describe_table(Connected(held, self._names.subject), self._names.table)
+        found = describe_table(held, self._names.table, self._names.subject)
         if found is None:
             raise ConnectorError(f"{self._names.subject}: the table is gone", hint="check the name of the entity")
         return found

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from pz_core.contract.connector import ConnectorError
-from pz_postgres.control import Connected, Look, statement_error
+from pz_core.values import quote_literal
+from pz_postgres.control import ask, statement_error
 from pz_postgres.names import TableName
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 class PgColumn(Struct, frozen=True):
@@ -49,107 +53,147 @@ class PgTable(Struct, frozen=True):
         columns: in order.
         plain: whether rows can be copied straight into it, with every row that is sent stored or refused.
         version: of the server, such as 160002.
+        shared: a digest of what the table's schema holds, where DuckDB's extension may read the table over several
+            connections. It may where this is an ordinary table, whose name means nothing else where case does not
+            count, on a server that lets all of them in and shows them one moment. The extension reads the types of a
+            whole schema once for each attached database, so every state of the schema needs one of its own.
     """
 
     columns: tuple[PgColumn, ...]
     plain: bool
     version: int
+    shared: str | None = None
 
 
-_TABLE = """
-SELECT a.attname::text AS name, a.atttypid::int8 AS type, a.atttypmod AS modifier,
-       coalesce(l.collisdeterministic, true) AS deterministic,
-       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AS needed, a.attgenerated <> '' AS generated,
-       c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (
-         SELECT FROM pg_catalog.pg_trigger t
-         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3) AS plain
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
-WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
-ORDER BY a.attnum
-"""
+#: The types that are named in the relation d (given, given_mod, oid, typmod, domain), behind their domains.
+_BEHIND = """
+  SELECT d.given, d.given_mod, t.typbasetype, CASE WHEN d.typmod = -1 THEN t.typtypmod ELSE d.typmod END, true
+  FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid WHERE t.typtype = 'd'"""
+_TYPED = """d.given::int8 AS given, d.given_mod, pg_catalog.format_type(d.given, d.given_mod) AS shown,
+       d.typmod, d.domain, e.oid IS NOT NULL AS in_array, coalesce(e.typname, t.typname)::text AS base,
+       coalesce(e.typtype, t.typtype)::text AS kind, n.nspname = 'pg_catalog' AS system"""
+_TYPE_JOINS = """JOIN pg_catalog.pg_type t ON t.oid = d.oid
+LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+JOIN pg_catalog.pg_namespace n ON n.oid = coalesce(e.typnamespace, t.typnamespace)
+WHERE t.typtype <> 'd'"""
 
-_SHARED = """
-SELECT (SELECT pg_catalog.md5(pg_catalog.string_agg(
-                 pg_catalog.concat_ws(' ', o.oid, o.relname, t.attnum, t.xmin), ' ' ORDER BY o.oid, t.attnum))
-        FROM pg_catalog.pg_class o JOIN pg_catalog.pg_attribute t ON t.attrelid = o.oid AND t.attnum > 0
-        WHERE o.relnamespace = n.oid AND o.relkind IN ('r', 'p', 'v', 'm', 'f')) AS state
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'r' AND NOT c.relhassubclass
-  AND c.relam IN (SELECT oid FROM pg_catalog.pg_am WHERE amname = 'heap')
-  AND NOT pg_catalog.pg_is_in_recovery()
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE 'rds%%')
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = session_user AND rolconnlimit >= 0)
-  AND NOT EXISTS (
-    SELECT FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() AND datconnlimit >= 0)
-  AND NOT EXISTS (
-    SELECT FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace m ON m.oid = o.relnamespace
-    WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname))
-"""
-
-_TYPES = """
+_TYPES = f"""
 WITH RECURSIVE d AS (
   SELECT u.o AS given, u.m AS given_mod, u.o AS oid, u.m AS typmod, false AS domain
   FROM unnest(%s::pg_catalog.oid[], %s::pg_catalog.int4[]) AS u(o, m)
-  UNION ALL
-  SELECT d.given, d.given_mod, t.typbasetype, CASE WHEN d.typmod = -1 THEN t.typtypmod ELSE d.typmod END, true
-  FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid WHERE t.typtype = 'd')
-SELECT d.given::int8 AS given, d.given_mod, pg_catalog.format_type(d.given, d.given_mod) AS shown, d.typmod, d.domain,
-       e.oid IS NOT NULL AS in_array, coalesce(e.typname, t.typname)::text AS base,
-       coalesce(e.typtype, t.typtype)::text AS kind, n.nspname = 'pg_catalog' AS system
-FROM d JOIN pg_catalog.pg_type t ON t.oid = d.oid
-LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
-JOIN pg_catalog.pg_namespace n ON n.oid = coalesce(e.typnamespace, t.typnamespace)
-WHERE t.typtype <> 'd'
+  UNION ALL{_BEHIND})
+SELECT {_TYPED}
+FROM d {_TYPE_JOINS}
 """
 
+#: One statement, since a server may be far; every column has a name, since DuckDB asks for it, too.
+_TABLE = f"""
+WITH RECURSIVE a AS (
+  SELECT a.attnum, a.attname::text AS name, a.atttypid, a.atttypmod, a.attcollation,
+         a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AS needed, a.attgenerated <> '' AS generated,
+         c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (
+           SELECT FROM pg_catalog.pg_trigger t
+           WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3) AS plain
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  WHERE n.nspname = {{schema}} AND c.relname = {{table}} AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+), d AS (
+  SELECT DISTINCT a.atttypid AS given, a.atttypmod AS given_mod, a.atttypid AS oid, a.atttypmod AS typmod,
+         false AS domain
+  FROM a
+  UNION ALL{_BEHIND}
+), k AS (
+  SELECT {_TYPED}
+  FROM d {_TYPE_JOINS})
+SELECT k.*, a.name, coalesce(l.collisdeterministic, true) AS deterministic, a.needed, a.generated, a.plain,
+       pg_catalog.current_setting('server_version_num')::int4 AS version, {{shared}} AS shared
+FROM a
+JOIN k ON k.given = a.atttypid::int8 AND k.given_mod = a.atttypmod
+LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
+ORDER BY a.attnum
+"""
 
-def describe_table(look: Look, name: TableName) -> PgTable | None:
-    """A table as the catalog has it; ``None`` if there is none of that name."""
-    rows = look.ask(_TABLE, name.schema, name.table)
+_SHARED = """(
+  SELECT (SELECT pg_catalog.md5(pg_catalog.string_agg(
+                   pg_catalog.concat_ws(' ', o.oid, o.relname, t.attnum, t.xmin), ' ' ORDER BY o.oid, t.attnum))
+          FROM pg_catalog.pg_class o JOIN pg_catalog.pg_attribute t ON t.attrelid = o.oid AND t.attnum > 0
+          WHERE o.relnamespace = n.oid AND o.relkind IN ('r', 'p', 'v', 'm', 'f'))
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = {schema} AND c.relname = {table} AND c.relkind = 'r' AND NOT c.relhassubclass
+    AND c.relam IN (SELECT oid FROM pg_catalog.pg_am WHERE amname = 'heap')
+    AND NOT pg_catalog.pg_is_in_recovery()
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings WHERE name LIKE 'rds%')
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = session_user AND rolconnlimit >= 0)
+    AND NOT EXISTS (
+      SELECT FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() AND datconnlimit >= 0)
+    AND NOT EXISTS (
+      SELECT FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace m ON m.oid = o.relnamespace
+      WHERE o.oid <> c.oid AND lower(o.relname) = lower(c.relname) AND lower(m.nspname) = lower(n.nspname)))"""
+
+
+def table_query(name: TableName, *, shared: bool = False) -> str:
+    """The statement whose rows :func:`table_of` takes.
+
+    Args:
+        name: of the table.
+        shared: whether to ask for :attr:`PgTable.shared`, too.
+    """
+    names = {"schema": quote_literal(name.schema), "table": quote_literal(name.table)}
+    return _TABLE.format(**names, shared=_SHARED.format(**names) if shared else "NULL::text")
+
+
+def table_of(rows: Sequence[tuple[Any, ...]], subject: str) -> PgTable | None:
+    """A table as the catalog has it; ``None`` if there is none of that name.
+
+    Raises:
+        ConnectorError: if two of its columns have one name, case aside.
+    """
     if not rows:
         return None
-    types = _types(look, [(int(r[1]), int(r[2])) for r in rows])
-    columns = tuple(
-        _column(r[0], types[int(r[1]), int(r[2])], deterministic=r[3], needed=r[4], generated=r[5]) for r in rows
-    )
-    _refuse_twins([c.name for c in columns], look.subject)
-    return PgTable(columns, all(r[6] for r in rows), look.version())
+    columns = tuple(_column(r[9], r, deterministic=r[10], needed=r[11], generated=r[12]) for r in rows)
+    _refuse_twins([c.name for c in columns], subject)
+    return PgTable(columns, all(r[13] for r in rows), int(rows[0][14]), rows[0][15])
 
 
-def shared_state(look: Look, name: TableName) -> str | None:
-    """A digest of what a table's schema holds, where DuckDB's extension may read the table over several connections.
+def describe_table(
+    connection: psycopg.Connection[Any], name: TableName, subject: str, *, shared: bool = False
+) -> PgTable | None:
+    """A table as the catalog has it; ``None`` if there is none of that name.
 
-    It may where this is an ordinary table, whose name means nothing else where case does not count, on a server that
-    lets all of them in and shows them one moment. The extension reads the types of a whole schema once for each
-    attached database, so every state of the schema needs one of its own.
+    Args:
+        connection: to ask over.
+        name: of the table.
+        subject: ``connection.entity``, for messages.
+        shared: whether to ask for :attr:`PgTable.shared`, too.
+
+    Raises:
+        ConnectorError: what the server said, or if two columns have one name, case aside.
     """
-    rows = look.ask(_SHARED, name.schema, name.table)
-    return str(rows[0][0]) if rows else None
+    return table_of(ask(connection, table_query(name, shared=shared), (), subject), subject)
 
 
-def describe_query(look: Connected, query: str) -> PgTable:
+def describe_query(connection: psycopg.Connection[Any], query: str, subject: str) -> PgTable:
     """The columns of a query, which is prepared and not run."""
     import psycopg
 
     try:
-        cursor = look.connection.execute(f"SELECT * FROM ({query}\n) AS pz_rows LIMIT 0".encode())
+        cursor = connection.execute(f"SELECT * FROM ({query}\n) AS pz_rows LIMIT 0".encode())
     except psycopg.Error as error:
-        raise statement_error(error, look.subject) from error
+        raise statement_error(error, subject) from error
     found = [(c.name, int(c.type_code), c._fmod) for c in cursor.description or ()]
-    _refuse_twins([name for name, _, _ in found], look.subject)
-    types = _types(look, [(oid, modifier) for _, oid, modifier in found])
+    _refuse_twins([name for name, _, _ in found], subject)
+    types = _types(connection, [(oid, modifier) for _, oid, modifier in found], subject)
     columns = tuple(_column(name, types[oid, modifier]) for name, oid, modifier in found)
-    return PgTable(columns, False, look.version())
+    return PgTable(columns, False, connection.info.server_version)
 
 
-def _types(look: Look, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Any, ...]]:
+def _types(
+    connection: psycopg.Connection[Any], wanted: Sequence[tuple[int, int]], subject: str
+) -> dict[tuple[int, int], tuple[Any, ...]]:
     unique = sorted(set(wanted))
-    oids, modifiers = (f"{{{','.join(str(pair[i]) for pair in unique)}}}" for i in (0, 1))
-    rows = look.ask(_TYPES, oids, modifiers)
+    rows = ask(connection, _TYPES, ([o for o, _ in unique], [m for _, m in unique]), subject)
     return {(int(r[0]), int(r[1])): r for r in rows}
 
 

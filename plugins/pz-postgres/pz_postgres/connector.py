@@ -51,7 +51,6 @@ class Postgres:
         Option("publication", "string", "of a change capture: a publication that is there, instead of one of pz's own"),
     )
     write_options: ClassVar[OptionSet] = option_set()
-    write_imports: ClassVar[tuple[str, ...]] = ("psycopg",)
     capabilities: ClassVar[Capabilities] = Capabilities(
         reads=True,
         native_read=True,
@@ -76,6 +75,13 @@ class Postgres:
     def __init__(self, connection: ConnectionConfig) -> None:
         self._connection = connection
         self._settings = Settings.of(connection)
+
+    def imports(self, spec: ReadSpec | WriteSpec) -> tuple[str, ...]:
+        """psycopg, but for tables that DuckDB's extension reads by itself."""
+        alone = (
+            isinstance(spec, ReadSpec) and spec.capture is None and not {"query", "partitions"} & spec.options.keys()
+        )
+        return () if alone else ("psycopg",)
 
     def validate(self) -> Sequence[PzError]:
         """PZ0301 for TLS options that do not go together."""

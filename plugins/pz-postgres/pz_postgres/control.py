@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any
 
 from pz_core.contract.connector import ConnectorError
 from pz_core.contract.secrets import reveal
@@ -68,7 +66,7 @@ def connect(settings: Settings, **more: str) -> psycopg.Connection[Any]:
             made.execute(f"SET statement_timeout = {settings.command_timeout * 1000}")
         return made
     except psycopg.Error as error:
-        raise connection_error(error, settings) from None
+        raise connection_error(str(error), settings) from None
 
 
 @contextlib.contextmanager
@@ -96,47 +94,14 @@ def ask(connection: psycopg.Connection[Any], sql: str, params: Sequence[object],
         raise statement_error(error, subject) from error
 
 
-class Look(Protocol):
-    """How the catalog is asked."""
-
-    @property
-    def subject(self) -> str:
-        """``connection.entity``, for messages."""
-
-    def ask(self, sql: str, *params: str) -> list[tuple[Any, ...]]:
-        """Rows of one statement; ``%s`` stands for a parameter in it, and ``%%`` for the sign.
-
-        Raises:
-            ConnectorError: what the server said.
-        """
-
-    def version(self) -> int:
-        """Of the server, such as 160002."""
-
-
-class Connected(Struct, frozen=True):
-    """A look over a connection of psycopg.
+def connection_error(text: str, settings: Settings) -> ConnectorError:
+    """Why a connection could not be made. The password stands in no message, whatever a driver echoes.
 
     Args:
-        connection: stays the caller's.
-        subject: ``connection.entity``, for messages.
+        text: what libpq said.
+        settings: of the connection.
     """
-
-    connection: psycopg.Connection[Any]
-    subject: str
-
-    def ask(self, sql: str, *params: str) -> list[tuple[Any, ...]]:
-        """See :class:`Look`."""
-        return ask(self.connection, sql, params, self.subject)
-
-    def version(self) -> int:
-        """See :class:`Look`."""
-        return self.connection.info.server_version
-
-
-def connection_error(error: Exception, settings: Settings) -> ConnectorError:
-    """Why a connection could not be made. The password stands in no message, whatever a driver echoes."""
-    text = _first_line(str(error), settings)
+    text = _first_line(text, settings)
     unknown = ("check host:, port:, database:, user: and password: of the connection", True)
     hint, transient = next(((told, may) for pattern, told, may in _REASONS if pattern.search(text)), unknown)
     return ConnectorError(f"connection '{settings.name}' ({settings.shown}): {text}", transient=transient, hint=hint)

@@ -6,22 +6,22 @@ import contextlib
 import itertools
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import ConnectorError, Setup
-from pz_core.contract.extensions import planned_loading
+from pz_core.contract.extensions import loading, planned_loading
 from pz_core.contract.files import private_database
 from pz_core.contract.refusals import read_refusal
 from pz_core.values.duckdb_text import clean_message
-from pz_postgres.control import hint_for, without_quoted_values
-from pz_postgres.settings import EXTENSION
+from pz_postgres.control import connection_error, hint_for, without_quoted_values
+from pz_postgres.settings import EXTENSION, Settings
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-_LOST = re.compile(
+LOST = re.compile(
     r"server closed the connection|connection to server|terminating connection|could not (?:send|receive)|"
     r"connection (?:reset|refused|timed out|not open)|no connection to the server|SSL (?:SYSCALL|connection)|"
     r"broken pipe|"
@@ -45,7 +45,7 @@ _SERVER = re.compile(r"(?:ERROR|FATAL|PANIC):\s+(.*)")
 
 
 class Local:
-    """The one DuckDB of the process: loading the extension takes longer than most reads."""
+    """The one DuckDB of the process: making one for each would take longer than most looks."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,35 +63,50 @@ class Local:
                 self._database = private_database(load=planned_loading(EXTENSION))
             return self._database.cursor()
 
-    def open(self, setup: Sequence[Setup], subject: str) -> duckdb.DuckDBPyConnection:
-        """A cursor, after ``setup`` has run.
+    def loaded(self, subject: str) -> duckdb.DuckDBPyConnection:
+        """A cursor that is sure to have the extension.
 
         Raises:
-            ConnectorError: PZ0311, or what kept it from connecting.
+            ConnectorError: PZ0311 if it cannot be loaded.
         """
-        import duckdb
-
         cursor = self.cursor()
         try:
-            for step in setup:
-                try:
-                    self.set_up(cursor, step)
-                except duckdb.Error as error:
-                    raise _setup_error(error, step, subject) from None
+            self._set_up(cursor, loading(EXTENSION), subject)
         except BaseException:
             cursor.close()
             raise
         return cursor
 
-    def set_up(self, cursor: duckdb.DuckDBPyConnection, step: Setup) -> None:
-        """Run one statement of a setup.
+    def attach(self, cursor: duckdb.DuckDBPyConnection, settings: Settings, alias: str, subject: str) -> None:
+        """Attach a database.
+
+        Args:
+            cursor: that needs it; all others have it, too.
+            settings: of the connection.
+            alias: unquoted name.
+            subject: ``connection.entity``, for messages.
 
         Raises:
-            duckdb.Error: whose text may show what the statement holds.
+            ConnectorError: PZ0311, or what kept it from connecting.
         """
-        # Two that make one secret at once would conflict; two that wait for servers need not wait for each other.
-        with self._lock if step.kind == "secret" else contextlib.nullcontext():
+        for step in settings.setup(alias):
+            # Two that make one secret at once would conflict; two that wait for servers need not wait for each other.
+            with self._lock if step.kind == "secret" else contextlib.nullcontext():
+                self._set_up(cursor, step, subject, settings)
+
+    def _set_up(
+        self, cursor: duckdb.DuckDBPyConnection, step: Setup, subject: str, settings: Settings | None = None
+    ) -> None:
+        import duckdb
+
+        try:
             cursor.execute(step.sql)
+        except duckdb.Error as error:
+            # Before libpq's words DuckDB puts what it was given.
+            _, given, told = str(error).partition(f'"{settings.conninfo}": ' if settings is not None else "\0")
+            if settings is not None and given:
+                raise connection_error(told, settings) from None
+            raise _setup_error(error, step, subject) from None
 
 
 #: Shared by all connections of the process.
@@ -99,7 +114,7 @@ LOCAL = Local()
 
 
 def _setup_error(error: Exception, step: Setup, subject: str) -> ConnectorError:
-    lost = bool(_LOST.search(str(error)))
+    lost = bool(LOST.search(str(error)))
     return ConnectorError(
         f"{subject}: setting up ({step.kind}) failed with {type(error).__name__}",
         code="PZ0501" if lost else "PZ0311",
@@ -116,7 +131,7 @@ def bulk_error(error: Exception, subject: str) -> ConnectorError:
         refused.message = f"{subject}: {refused.message}"
         return refused
     found = _SERVER.search(text)
-    lost = bool(_LOST.search(text))
+    lost = bool(LOST.search(text))
     if found:
         told = without_quoted_values(found[1].strip(), "22000" if _DATA.search(found[1]) else "00000")
     else:

@@ -352,7 +352,7 @@ class TableSession:
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
-            self._cursor = LOCAL.open((loading(EXTENSION),), self._subject)
+            self._cursor = LOCAL.loaded(self._subject)
         return self._cursor
 
     def _outcome(self, identity: str) -> bool | None:

@@ -93,14 +93,10 @@ class Settings(Discreet, frozen=True):
         """The database, spelled one way."""
         return f"postgres:{self.host.lower()}:{self.port}:{self.database}"
 
-    def parameters(self, **session: str) -> dict[str, str]:
-        """Libpq's parameters but for the ones that a DuckDB secret holds.
-
-        Args:
-            session: further settings of the session.
-        """
+    def parameters(self) -> dict[str, str]:
+        """Libpq's parameters but for the ones that a DuckDB secret holds."""
         wait = self.command_timeout * 1000
-        options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {}), **session}
+        options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {})}
         made = {
             **dict(self.ssl),
             "connect_timeout": str(self.connect_timeout),
@@ -126,12 +122,16 @@ class Settings(Discreet, frozen=True):
 
     # --- for DuckDB ----------------------------------------------------------------------------------------------
 
-    def setup(self, alias: str, **session: str) -> tuple[Setup, ...]:
+    @property
+    def conninfo(self) -> str:
+        """:meth:`parameters` as libpq takes them in one text."""
+        return " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters().items())
+
+    def setup(self, alias: str) -> tuple[Setup, ...]:
         """Statements that attach the database to a DuckDB, for reading the state of one moment.
 
         Args:
             alias: unquoted name of the attached database.
-            session: further settings of its sessions.
 
         Raises:
             ConnectorError: PZ0311 if the extension's package is not installed.
@@ -139,7 +139,6 @@ class Settings(Discreet, frozen=True):
         secret = f"pz_postgres_{_plain(self.name)}_{_digest(repr((self.name, self.login())))}"
         keys = {"host": "HOST", "port": "PORT", "dbname": "DATABASE", "user": "USER", "password": "PASSWORD"}
         given = ", ".join(f"{keys[key]} {quote_literal(str(value))}" for key, value in self.login().items())
-        conninfo = " ".join(f"{key}={_conninfo(value)}" for key, value in self.parameters(**session).items())
         mode = "READ_ONLY, ISOLATION_LEVEL 'REPEATABLE READ'"
         return (
             loading(EXTENSION),
@@ -147,7 +146,7 @@ class Settings(Discreet, frozen=True):
                 f"CREATE TEMPORARY SECRET IF NOT EXISTS {quote_identifier(secret)} (TYPE postgres, {given})", "secret"
             ),
             Setup(
-                f"ATTACH IF NOT EXISTS {quote_literal(conninfo)} AS {quote_identifier(alias)} "
+                f"ATTACH IF NOT EXISTS {quote_literal(self.conninfo)} AS {quote_identifier(alias)} "
                 f"(TYPE postgres, SECRET {quote_identifier(secret)}, {mode})",
                 "attach",
             ),

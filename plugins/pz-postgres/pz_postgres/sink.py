@@ -12,7 +12,7 @@ from pz_core.contract.connector import AbortSemantics, NativeStream, WriteSpec
 from pz_core.contract.extensions import planned_loading
 from pz_core.values import Column
 from pz_postgres.catalog import PgTable, describe_table
-from pz_postgres.control import Connected, connected
+from pz_postgres.control import connected
 from pz_postgres.names import TableName
 from pz_postgres.pipe import PIPES
 from pz_postgres.session import TableSession
@@ -61,7 +61,7 @@ class TableSink:
 
     def _look(self, name: TableName, subject: str) -> tuple[PgTable | None, bool]:
         with connected(self._settings) as held:
-            table = describe_table(Connected(held, subject), name)
+            table = describe_table(held, name, subject)
             if table is not None:
                 return table, True
             found = held.execute("SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s", (name.schema,)).fetchone()

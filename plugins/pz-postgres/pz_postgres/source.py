@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from pz_core.contract.connector import ConnectorError, NativeScan, Partition, ReadShape, ReadSpec
 from pz_core.contract.extensions import planned_loading
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
-from pz_postgres.catalog import PgTable, describe_query, describe_table, shared_state
-from pz_postgres.control import Connected, connect, connected
+from pz_postgres.catalog import PgTable, describe_query
+from pz_postgres.control import connect, connected
 from pz_postgres.filters import bounds_of, pushed
 from pz_postgres.local import LOCAL, faults, stream
-from pz_postgres.looking import looking
+from pz_postgres.looking import look_at
 from pz_postgres.names import TableName
 from pz_postgres.partitions import condition_of, partitions_of
 from pz_postgres.reading import Rule, rules_of, scan, shared_scan, told_forms
@@ -42,7 +42,6 @@ class TableSource:
         self._alias = settings.alias("read")
         self._own_alias = LOCAL.unique(self._alias)
         self._known: dict[tuple[str, str | None], PgTable] = {}
-        self._states: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._cursors: set[duckdb.DuckDBPyConnection] = set()
@@ -92,7 +91,7 @@ class TableSource:
         """The scan of a whole plain table; the server is asked for less only over one connection."""
         if query_of(spec) is not None or self._conditions(spec):
             return None
-        state = self._states[spec.entity]
+        state = self._table(spec).shared
         if state is None:
             return None
         name = TableName.of(spec.entity, self._subject(spec))
@@ -189,9 +188,9 @@ class TableSource:
             subject = self._subject(spec)
             if query is not None:
                 with connected(self._settings) as connection:
-                    found: PgTable | None = describe_query(Connected(connection, subject), query)
+                    found: PgTable | None = describe_query(connection, query, subject)
             else:
-                found, self._states[spec.entity] = self._look(TableName.of(spec.entity, subject), subject)
+                found = look_at(self._settings, TableName.of(spec.entity, subject), subject)
             if found is None:
                 raise ConnectorError(
                     f"{subject}: there is no such table or view in {self._settings.shown}",
@@ -199,20 +198,6 @@ class TableSource:
                 )
             self._known[key] = found
         return self._known[key]
-
-    def _look(self, name: TableName, subject: str) -> tuple[PgTable | None, str | None]:
-        """A table, and its :func:`~pz_postgres.catalog.shared_state`."""
-        import duckdb
-
-        cursor = self._kept(LOCAL.cursor())
-        try:
-            with contextlib.suppress(duckdb.Error), looking(cursor, self._settings, subject) as look:
-                return describe_table(look, name), shared_state(look, name)
-        finally:
-            self._release(cursor)
-        with connected(self._settings) as connection:
-            asked = Connected(connection, subject)
-            return describe_table(asked, name), shared_state(asked, name)
 
     def _rules(self, spec: ReadSpec) -> tuple[Rule, ...]:
         table = self._table(spec)
@@ -253,15 +238,16 @@ class TableSource:
     def _cursor(self, subject: str) -> duckdb.DuckDBPyConnection:
         with self._lock:
             if self._database is None:
-                self._database = LOCAL.open(self._settings.setup(self._own_alias), subject)
-            database = self._database
-        return self._kept(database.cursor())
-
-    def _kept(self, cursor: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-        """A cursor that :meth:`close` interrupts."""
-        with self._lock:
+                database = LOCAL.cursor()
+                try:
+                    LOCAL.attach(database, self._settings, self._own_alias, subject)
+                except BaseException:
+                    database.close()
+                    raise
+                self._database = database
+            cursor = self._database.cursor()
             self._cursors.add(cursor)
-        return cursor
+            return cursor
 
     def _release(self, cursor: duckdb.DuckDBPyConnection) -> None:
         with self._lock:

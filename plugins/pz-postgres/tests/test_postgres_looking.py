@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
-from pz_postgres.catalog import describe_table, shared_state
+from pz_postgres.catalog import describe_table
 from pz_postgres.connector import Postgres
-from pz_postgres.control import Connected, connected
+from pz_postgres.control import connected
 from pz_postgres.local import LOCAL
-from pz_postgres.looking import looking
+from pz_postgres.looking import look_at
 from pz_postgres.names import TableName
-from pz_postgres.settings import Settings
 
-from pz_core.contract.connector import ConnectorError, ReadSpec
+from pz_core.contract.connector import ConnectorError, ReadSpec, WriteSpec
 from pz_core.testkit.project import ProjectTester
 
 Connect = Callable[..., Postgres]
@@ -39,29 +37,55 @@ ALTER TABLE "a ""quoted"" 'schema' \\ %s"."größe %% 100 % 'x'" DROP COLUMN gon
 CREATE VIEW seen AS SELECT * FROM "a ""quoted"" 'schema' \\ %s"."größe %% 100 % 'x'";
 CREATE TABLE nothing ();
 CREATE TABLE plain (id int, name text);
+CREATE TABLE parts (id int, day date) PARTITION BY RANGE (day);
+CREATE TABLE part PARTITION OF parts DEFAULT;
+CREATE TABLE parent (id int);
+CREATE TABLE child (more text) INHERITS (parent);
+CREATE MATERIALIZED VIEW kept AS SELECT 1 AS one;
+CREATE TABLE hidden (id int);
+ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
+CREATE TABLE ruled (id int);
+CREATE RULE nope AS ON INSERT TO ruled DO INSTEAD NOTHING;
+CREATE TABLE pulled (id int);
+CREATE FUNCTION pull() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER pull BEFORE INSERT ON pulled FOR EACH ROW EXECUTE FUNCTION pull();
+CREATE SCHEMA "Public";
+CREATE TABLE "Public"."twin" (id int);
+CREATE TABLE twin (id int, "Wide {0} {schema} %s" point);
 """
-NAMES = (TableName("a \"quoted\" 'schema' \\ %s", "größe %% 100 % 'x'"), TableName("public", "seen"),
-         TableName("public", "plain"), TableName("public", "nothing"), TableName("public", "absent"),
-         TableName("pg_catalog", "pg_class"))  # fmt: skip
+ODD_NAME = TableName("a \"quoted\" 'schema' \\ %s", "größe %% 100 % 'x'")
+PUBLIC = ("seen", "plain", "nothing", "absent", "parts", "part", "parent", "child", "kept", "hidden", "ruled", "pulled")
+NAMES = (ODD_NAME, *(TableName("public", n) for n in PUBLIC), TableName("Public", "twin"), TableName("public", "twin"),
+         TableName("pg_catalog", "pg_class"), TableName("absent", "absent"))  # fmt: skip
+#: Tables that may be read over several connections, and those that rows can be copied straight into.
+SHARED = (ODD_NAME.table, "plain", "part", "child", "hidden", "ruled", "pulled", "pg_class")
+PLAIN = (ODD_NAME.table, "plain", "parts", "part", "parent", "child", "twin", "pg_class")
 
 
-def settings_of(address: Any, connector: Connect, **more: Any) -> Settings:
-    return connector(address, **more)._settings
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """psycopg is not asked."""
+    monkeypatch.setattr("pz_postgres.looking.connected", lambda _: pytest.fail("psycopg was asked"))
 
 
-def test_the_extension_tells_what_psycopg_tells(pg: Any, connector: Connect) -> None:
+def test_the_extension_tells_what_psycopg_tells(pg: Any, connector: Connect, alone: None) -> None:
     with pg.connect() as held:
         held.execute(ODD.encode())
-    settings = settings_of(pg, connector)
-    cursor = LOCAL.cursor()
-    with looking(cursor, settings, "it") as own, connected(settings) as held:
-        other = Connected(held, "it")
+    settings = connector(pg)._settings
+    with connected(settings) as held:
         for name in NAMES:
-            table = describe_table(other, name)
-            assert describe_table(own, name) == table
-            assert shared_state(own, name) == shared_state(other, name)
+            table = look_at(settings, name, "it")
+            assert table == describe_table(held, name, "it", shared=True)
             assert (table is None) == (name.table in ("nothing", "absent"))
-    cursor.close()
+            if table is not None:
+                assert (table.shared is not None) == (name.table in SHARED), name
+                assert table.plain == (name.table in PLAIN), name
+
+
+def test_columns_that_are_twins_but_for_case_are_refused(pg: Any, connector: Connect, alone: None) -> None:
+    pg.run('CREATE TABLE twins (a int, "A" int)')
+    with pytest.raises(ConnectorError, match="one name, case aside"):
+        look_at(connector(pg)._settings, TableName("public", "twins"), "it")
 
 
 def test_a_look_leaves_no_connection_and_no_database(pg: Any, connector: Connect) -> None:
@@ -69,6 +93,7 @@ def test_a_look_leaves_no_connection_and_no_database(pg: Any, connector: Connect
     before = LOCAL.cursor().execute("SELECT count(*) FROM duckdb_databases()").fetchall()
     source = connector(pg).open_source()
     source.schema(ReadSpec("t"))
+    source.close()
     asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pz' AND datname = current_database()"
     for _ in range(100):  # a server takes its moment to see one off
         if pg.run(asked) == [(0,)]:
@@ -77,7 +102,6 @@ def test_a_look_leaves_no_connection_and_no_database(pg: Any, connector: Connect
     else:
         pytest.fail("a connection is left")
     assert LOCAL.cursor().execute("SELECT count(*) FROM duckdb_databases()").fetchall() == before
-    source.close()
 
 
 def test_a_run_that_only_reads_needs_no_psycopg(pg: Any, tmp_path: Path) -> None:
@@ -143,31 +167,76 @@ def test_a_server_that_does_not_answer_is_waited_for_once(deaf: Deaf, pg: Any, c
     assert len(deaf.taken) == 1
 
 
-def test_a_look_that_takes_too_long_is_given_up_once(pg: Any, connector: Connect) -> None:
+def test_a_look_that_takes_too_long_is_given_up_once(pg: Any, connector: Connect, alone: None) -> None:
     pg.run("CREATE TABLE t (id int)")
     with pg.connect() as held, held.transaction():
         held.execute("LOCK TABLE pg_catalog.pg_trigger IN ACCESS EXCLUSIVE MODE")
         source = connector(pg, command_timeout_seconds=1).open_source()
-        with pytest.raises(ConnectorError) as caught:
+        with pytest.raises(ConnectorError, match="lock timeout") as caught:
             source.schema(ReadSpec("t"))
         source.close()
     assert caught.value.transient
     assert "command_timeout_seconds" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told", "hint"),
+    [
+        ({"password": 'not\' "it" failed: no'}, "password authentication failed", "the password or the user is wrong"),
+        ({"database": 'no\' "where": x'}, 'database "no\' "where": x" does not exist', "correct database:"),
+        ({"port": 1}, "Connection refused", "nothing listens there"),
+        ({"host": "nowhere.invalid"}, "could not translate host name", "the host is not known"),
+        ({"ssl_mode": "require"}, "server does not support SSL", "TLS: check ssl_mode:"),
+    ],
+)
+def test_a_refused_connection_is_told_at_once_and_as_psycopg_tells_it(
+    pg: Any, connector: Connect, alone: None, wrong: dict[str, Any], told: str, hint: str
+) -> None:
+    made = connector(pg, **wrong)
+    source = made.open_source()
+    with pytest.raises(ConnectorError) as caught:
+        source.schema(ReadSpec("t"))
+    source.close()
+    shown = f"connection 'depot' ({made._settings.shown}): "
+    assert caught.value.message.startswith(shown)
+    assert told in caught.value.message.removeprefix(shown)
+    assert str(caught.value.hint).startswith(hint)
+    assert "application_name" not in str(caught.value)
+    assert str(wrong.get("password", pg.options()["password"])) not in str(caught.value)
+    report = made.check()
+    assert report.hint == caught.value.hint
+    assert report.message == caught.value.message or "host" in wrong  # psycopg asks for the address by itself
+
+
+def test_a_connection_lost_in_a_look_is_told_and_may_be_tried_again(
+    pg: Any, connector: Connect, alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pg.run("CREATE TABLE t (id int)")
+    ends = "SELECT pg_terminate_backend(pg_backend_pid())"
+    monkeypatch.setattr("pz_postgres.looking.table_query", lambda *_, **__: ends)
+    source = connector(pg).open_source()
+    with pytest.raises(ConnectorError, match=r"terminating connection|the connection to the server was lost") as caught:
+        source.schema(ReadSpec("t"))
+    source.close()
+    assert caught.value.transient
+    assert "the connection was lost" in str(caught.value.hint)
+
+
 def test_what_the_extension_cannot_tell_is_asked_of_psycopg(
     pg: Any, connector: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise duckdb.IOException("no")
-
-    monkeypatch.setattr("pz_postgres.looking.OwnLook.ask", refuse)
     pg.run("CREATE TABLE t (id int, name text)")
-    source = connector(pg).open_source()
-    assert [c.name for c in source.schema(ReadSpec("t"))] == ["id", "name"]
-    source.close()
-    wrong = connector(pg, database="nowhere").open_source()
-    with pytest.raises(ConnectorError, match='database "nowhere" does not exist') as caught:
-        wrong.schema(ReadSpec("t"))
-    wrong.close()
-    assert caught.value.hint == "correct database: of the connection"
+    with monkeypatch.context() as patch:
+        patch.setattr("pz_postgres.looking.table_query", lambda *_, **__: "SELECT nonsense")
+        source = connector(pg).open_source()
+        assert [c.name for c in source.schema(ReadSpec("t"))] == ["id", "name"]
+        source.close()
+
+
+@pytest.mark.parametrize(("options", "named"), [({}, False), ({"query": "SELECT 1"}, True), ({"partitions": 2}, True)])
+def test_what_needs_psycopg_has_it_imported_ahead(
+    pg: Any, connector: Connect, options: dict[str, Any], named: bool
+) -> None:
+    made = connector(pg)
+    assert made.imports(ReadSpec("t", options)) == (("psycopg",) if named else ())
+    assert made.imports(WriteSpec("t")) == ("psycopg",)

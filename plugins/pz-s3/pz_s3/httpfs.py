@@ -74,7 +74,7 @@ def setup(client: Client, scheme_word: str, bucket: str) -> tuple[Setup, ...]:
         parts["ENDPOINT"] = quote_literal(settings.endpoint)
     listed = ", ".join(f"{word} {value}" for word, value in parts.items())
     return (
-        loading("httpfs"),
+        loading("httpfs", otherwise="set engine.force_universal: true"),
         Setup(f"CREATE OR REPLACE TEMPORARY SECRET {quote_identifier(name)} ({listed})", "secret"),
     )
 

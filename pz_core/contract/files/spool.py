@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import ConnectorError, Setup
-from pz_core.contract.extensions import UNSIGNED, load_installed
+from pz_core.contract.extensions import UNSIGNED, load_extensions
 from pz_core.contract.files.formats import Format
 from pz_core.contract.files.writing import copy_projection
 from pz_core.contract.refusals import read_refusal
@@ -27,7 +27,7 @@ def private_database(temp_directory: str | None = None, *, load: Sequence[Setup]
 
     Args:
         temp_directory: where it spills to; a default of DuckDB's own without it.
-        load: extensions of installed packages; see :func:`~pz_core.contract.extensions.load_installed`.
+        load: extensions; see :func:`~pz_core.contract.extensions.load_extensions`.
     """
     import duckdb
 
@@ -42,7 +42,7 @@ def private_database(temp_directory: str | None = None, *, load: Sequence[Setup]
         config |= UNSIGNED
     made = duckdb.connect(":memory:", config=config)
     if load:
-        load_installed(made, load)
+        load_extensions(made, load)
     made.execute("SET GLOBAL TimeZone = 'UTC'")
     return made
 

@@ -17,7 +17,7 @@ import duckdb
 
 from pz_core.contract.connector import ConnectorError, Setup
 from pz_core.contract.engine import Cancelled, Control, EngineSettings
-from pz_core.contract.extensions import UNSIGNED, load_installed
+from pz_core.contract.extensions import UNSIGNED, load_extensions
 from pz_core.engines.duckdb.errors import is_transient, next_step
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
@@ -224,6 +224,10 @@ class Session:
                 cause=error,
             ) from error
         self._setups: dict[str, _Once] = {}
+        if settings.ahead:
+            for setup in load_extensions(self._main, settings.ahead):
+                self._setups[setup.sql] = once = _Once()
+                once.done = True
         try:
             self._prepare(settings.staging_path)
         except duckdb.Error as error:
@@ -249,10 +253,6 @@ class Session:
 
     def _prepare(self, path: str) -> None:
         run = self._main.execute
-        if self.settings.ahead:
-            for setup in load_installed(self._main, self.settings.ahead):
-                self._setups[setup.sql] = once = _Once()
-                once.done = True
         run("SET GLOBAL TimeZone = 'UTC'")
         # A checkpoint costs more than the whole move; the write-ahead log beside the file is all that readers need.
         run("PRAGMA disable_checkpoint_on_shutdown")
