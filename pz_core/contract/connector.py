@@ -496,9 +496,9 @@ class DeliveringSink(Protocol):
 class Connector(Protocol):
     """A kind of place. The class is what a registration's target names.
 
-    Class attributes are the declaration; an instance is one connection of a project. It may have a method ``imports``,
-    which takes a :class:`ReadSpec` or a :class:`WriteSpec` and gives names of modules that this read or write needs and
-    no plan does: they are imported while a run begins.
+    Class attributes are the declaration; an instance is one connection of a project. It may have a static method
+    ``imports``, which takes a :class:`ReadSpec` or a :class:`WriteSpec` and gives names of modules that this read or
+    write needs and no plan does: they are imported while a run begins.
     """
 
     name: ClassVar[str]

@@ -45,6 +45,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
     claim: LedgerClaim | None = None
     tier: Tier = "universal"
     native: NativeCopy | NativeTarget | NativeStream | None = None
+    imports: tuple[str, ...] = ()
     try:
         strategy: Any = registry.load("strategy", node.strategy)
         guarantee, on_retry = promise(node, strategy, told=bool(incremental_above(context.graph, node)))
@@ -60,6 +61,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         else:
             spec = write_spec(node, options, mode, context.graph.constants)
             tier, how, native = _tier(context, node, target, spec)
+            imports = imported_ahead(target, spec)
             if guarantee == AT_LEAST_ONCE and tier == "universal" and target.capabilities.checkpointable_writes:
                 on_retry = f"after a failure it goes on behind the rows that the target confirmed; {on_retry}"
     except PzError as error:
@@ -93,7 +95,7 @@ def plan_sink(context: Context, node: SinkNode, registry: Registry, feeds: froze
         retry=retry,
         refusal=refusal,
         ahead=() if native is None else loaded_ahead(native.setup),
-        imports=imported_ahead(target, spec),
+        imports=imports,
         rereads=isinstance(native, NativeTarget),
     )
 

@@ -76,6 +76,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
     shape = declared_shape(node)
     pushed, partitions, split = Pushdown(), 1, ""
     scan: NativeScan | None = None
+    imports: tuple[str, ...] = ()
     try:
         target: Any = context.connectors.target(node.connection)
         refuse_long_name(node, target, node.dataset)
@@ -86,6 +87,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         spec = replace(spec, hints=pushed.hints)
         tier, how, scan = _tier(context, node, target, spec, shape)
         undecided = decided_at_run(node, spec, scan)
+        imports = imported_ahead(target, spec)
         if tier == "universal" and shape not in ("feed", "cdc"):
             partitions, split = _partitions(target, spec)
     except PzError as error:
@@ -120,7 +122,7 @@ def plan_source(context: Context, node: SourceNode) -> NodePlan:
         refusal=refusal,
         decided_at_run=undecided,
         ahead=() if scan is None else loaded_ahead(scan.setup),
-        imports=imported_ahead(target, spec),
+        imports=imports,
     )
 
 

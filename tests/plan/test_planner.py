@@ -214,3 +214,20 @@ def test_plan_json_has_the_promised_fields_and_is_byte_stable(lab):
     assert {"id", "kind", "name", "strategy", "partitions", "reason"} <= set(found["nodes"][0])
     assert "columns_pushed" not in found["nodes"][0]
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_modules_that_an_edge_needs_are_those_that_its_connector_names_for_it(lab):
+    def named(spec):
+        return ["reader"] if hasattr(spec, "bounds") else ("writer", "driver")
+
+    plan = make_plan(lab.graph(), lab.registry(fake=lab.connector(imports=staticmethod(named))))
+    assert [node.imports for node in plan.nodes] == [("reader",), (), ("writer", "driver")]
+    assert "imports" not in plan_as_dict(plan)["nodes"][0]
+
+
+@pytest.mark.parametrize(
+    "imports", [None, ("driver",), staticmethod(lambda spec: 1 / 0), staticmethod(lambda spec: None)]
+)
+def test_no_plan_fails_for_modules_that_are_named_wrongly_or_not_at_all(lab, imports):
+    plan = make_plan(lab.graph(), lab.registry(fake=lab.connector(imports=imports)))
+    assert [node.imports for node in plan.nodes] == [(), (), ()]

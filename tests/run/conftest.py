@@ -123,6 +123,7 @@ def lab(tmp_path: Path):
         recorder=Recorder(),
         policies={},
         passes={},
+        imports={},
         moves=None,
         refusals={},
         traits=StrategyTraits(False, False, False, False, ("add",)),
@@ -202,6 +203,7 @@ def lab(tmp_path: Path):
             retry=retry,
             refusal=made.refusals.get(node.name),
             passes_into=made.passes.get(node.name),
+            imports=made.imports.get(node.name, ()),
         )
 
     def run(*names, engine=None, caps=None, observers=None, cancel=None, **named):

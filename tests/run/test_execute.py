@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from functools import partial
@@ -76,6 +77,21 @@ def test_a_run_that_goes_well_leaves_a_terminal_results_file(lab):
     }
     assert lab.engines[0].closed
     assert not (lab.root / ".pz" / "tmp" / result.run_id).exists()
+
+
+def test_modules_that_chosen_nodes_need_are_imported_while_they_begin(lab, tmp_path, monkeypatch):
+    names = ("wanted_by_a", "broken_for_a", "wanted_by_b", "wanted_by_e")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("1 / 0" if name == "broken_for_a" else "")
+    monkeypatch.syspath_prepend(tmp_path)
+    diamond(lab)
+    lab.imports.update({"a": ("broken_for_a", "absent", "wanted_by_a"), "b": ("wanted_by_b",), "e": ("wanted_by_e",)})
+    assert lab.run("d").status == "success"
+    until = time.monotonic() + 10
+    while "wanted_by_b" not in sys.modules and time.monotonic() < until:
+        time.sleep(0.01)
+    found = [name for name in names if sys.modules.pop(name, None) is not None]
+    assert found == ["wanted_by_a", "wanted_by_b"]
 
 
 def test_events_come_in_order_and_only_retention_follows_the_end(lab):

@@ -76,7 +76,8 @@ class Postgres:
         self._connection = connection
         self._settings = Settings.of(connection)
 
-    def imports(self, spec: ReadSpec | WriteSpec) -> tuple[str, ...]:
+    @staticmethod
+    def imports(spec: ReadSpec | WriteSpec) -> tuple[str, ...]:
         """psycopg, but for tables that DuckDB's extension reads by itself."""
         alone = (
             isinstance(spec, ReadSpec) and spec.capture is None and not {"query", "partitions"} & spec.options.keys()
