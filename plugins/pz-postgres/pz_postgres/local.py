@@ -58,9 +58,15 @@ class Local:
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A cursor, for the caller to close."""
+        import duckdb
+
         with self._lock:
             if self._database is None:
                 self._database = private_database(load=planned_loading(EXTENSION))
+                # Connections are new whenever they are taken here, so asking each whether it lives only costs time
+                # where the server is far. Without the extension there is no such setting, and an attach tells why.
+                with contextlib.suppress(duckdb.Error):
+                    self._database.execute("SET GLOBAL pg_pool_health_check_query = ''")
             return self._database.cursor()
 
     def loaded(self, subject: str) -> duckdb.DuckDBPyConnection:
