@@ -32,7 +32,8 @@ def imported_ahead(target: object, spec: ReadSpec | WriteSpec) -> tuple[str, ...
     """Modules that a connector names for one of its edges; it need not name any."""
     named = getattr(target, "imports", None)
     try:
-        return tuple(named(spec)) if callable(named) else ()
+        given = named(spec) if callable(named) else ()
+        return () if isinstance(given, str) else tuple(name for name in given if isinstance(name, str))
     except Exception:  # noqa: BLE001 - a plugin can raise anything, and no plan fails for what only saves time
         return ()
 

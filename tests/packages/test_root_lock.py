@@ -45,3 +45,12 @@ def test_the_root_lock_has_every_example_and_the_plugins_of_this_repository_by_p
         for path in ROOT.glob("plugins/*/pyproject.toml")
     }
     assert {name: paths.get(name) for name in own} == own
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("plugins/*/pyproject.toml")), ids=lambda path: path.parent.name)
+def test_a_package_that_needs_an_extension_of_duckdb_asks_for_the_duckdb_that_it_loads_into(path):
+    """An extension loads into the one version that it was built for; pip would take the newest of each."""
+    asked = tomllib.loads(path.read_text())["project"]["dependencies"]
+    extensions = [item for item in asked if item.startswith("duckdb-extension-")]
+    versions = {item.partition("==")[2] for item in asked if item.startswith("duckdb")}
+    assert not extensions or (len(versions) == 1 and "" not in versions), asked

@@ -226,7 +226,12 @@ def test_modules_that_an_edge_needs_are_those_that_its_connector_names_for_it(la
 
 
 @pytest.mark.parametrize(
-    "imports", [None, ("driver",), staticmethod(lambda spec: 1 / 0), staticmethod(lambda spec: None)]
+    "imports",
+    [
+        None,
+        ("driver",),
+        *(staticmethod(f) for f in (lambda s: 1 / 0, lambda s: None, lambda s: "os", lambda s: [[], 1])),
+    ],
 )
 def test_no_plan_fails_for_modules_that_are_named_wrongly_or_not_at_all(lab, imports):
     plan = make_plan(lab.graph(), lab.registry(fake=lab.connector(imports=imports)))

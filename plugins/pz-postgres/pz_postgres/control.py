@@ -151,7 +151,9 @@ def without_quoted_values(message: str, state: str | None) -> str:
 def _first_line(text: str, settings: Settings | None) -> str:
     """The line of a driver's message that says what is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = next((line for line in lines if "failed:" in line or "FATAL" in line), lines[0] if lines else "no answer")
+    # A server that refuses says more than an address at which there is none.
+    told = next((line for words in ("FATAL", "failed:") for line in lines if words in line), "")
+    told = told or (lines[0] if lines else "no answer")
     told = re.sub(r"^.*failed: ", "", told)
     told = re.sub(r"^FATAL:\s*", "", told)
     secret = None if settings is None or settings.password is None else reveal(settings.password)

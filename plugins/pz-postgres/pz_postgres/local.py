@@ -63,8 +63,8 @@ class Local:
         with self._lock:
             if self._database is None:
                 self._database = private_database(load=planned_loading(EXTENSION))
-                # Connections are new whenever they are taken here, so asking each whether it lives only costs time
-                # where the server is far. Without the extension there is no such setting, and an attach tells why.
+                # To ask each connection whether it lives, before and after each use, costs more than to try again
+                # once in a while. Without the extension there is no such setting, and an attach tells why.
                 with contextlib.suppress(duckdb.Error):
                     self._database.execute("SET GLOBAL pg_pool_health_check_query = ''")
             return self._database.cursor()
@@ -111,7 +111,8 @@ class Local:
             # Before libpq's words DuckDB puts what it was given.
             _, given, told = str(error).partition(f'"{settings.conninfo}": ' if settings is not None else "\0")
             if settings is not None and given:
-                raise connection_error(told, settings) from None
+                # Where a name has several addresses, each has its line; psycopg begins with the last one, too.
+                raise connection_error("\n".join(reversed(told.splitlines())), settings) from None
             raise _setup_error(error, step, subject) from None
 
 

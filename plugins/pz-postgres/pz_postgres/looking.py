@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 
+from msgspec.structs import replace
+
 from pz_core.values import quote_identifier, quote_literal
 from pz_postgres.catalog import PgTable, describe_table, table_of, table_query
 from pz_postgres.control import connected
@@ -29,17 +31,19 @@ def look_at(settings: Settings, name: TableName, subject: str) -> PgTable | None
     import duckdb
 
     query = table_query(name, shared=True)
+    limit = settings.command_timeout
+    timed = replace(settings, session=(("statement_timeout", f"{limit}s"),)) if limit else settings
     alias = LOCAL.unique(settings.alias("look"))
     cursor = LOCAL.cursor()
     began = time.monotonic()
     try:
-        LOCAL.attach(cursor, settings, alias, subject)
+        LOCAL.attach(cursor, timed, alias, subject)
         rows = cursor.execute(f"FROM postgres_query({quote_literal(alias)}, {quote_literal(query)})").fetchall()
         return table_of(rows, subject)
     except duckdb.Error as error:
         # Whoever waited as long as it may does not begin anew.
-        waited = settings.command_timeout and time.monotonic() - began >= settings.command_timeout
-        if waited or LOST.search(str(error)):
+        waited = limit and time.monotonic() - began >= limit
+        if waited or LOST.search(str(error).replace(query, "")):
             raise bulk_error(error, subject) from error
     finally:
         with contextlib.suppress(duckdb.Error):

@@ -37,6 +37,7 @@ class Settings(Discreet, frozen=True):
         ssl: libpq's TLS parameters, ``sslmode`` first.
         connect_timeout: seconds to wait for a connection.
         command_timeout: seconds to wait for a lock or for the answer to a look at the catalog; 0 is no limit.
+        session: further settings of each session.
     """
 
     kept: ClassVar[frozenset[str]] = frozenset({"password"})
@@ -50,6 +51,7 @@ class Settings(Discreet, frozen=True):
     ssl: tuple[tuple[str, str], ...] = ()
     connect_timeout: int = 15
     command_timeout: int = 30
+    session: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, config: ConnectionConfig) -> Settings:
@@ -96,7 +98,7 @@ class Settings(Discreet, frozen=True):
     def parameters(self) -> dict[str, str]:
         """Libpq's parameters but for the ones that a DuckDB secret holds."""
         wait = self.command_timeout * 1000
-        options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {})}
+        options = {**SESSION, **({"lock_timeout": str(wait)} if wait else {}), **dict(self.session)}
         made = {
             **dict(self.ssl),
             "connect_timeout": str(self.connect_timeout),

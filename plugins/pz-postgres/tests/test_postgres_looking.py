@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pz_postgres.catalog import describe_table
+from pz_postgres.catalog import PgColumn, describe_table
 from pz_postgres.connector import Postgres
-from pz_postgres.control import connected
+from pz_postgres.control import connected, connection_error
 from pz_postgres.local import LOCAL
 from pz_postgres.looking import look_at
 from pz_postgres.names import TableName
@@ -80,6 +80,42 @@ def test_the_extension_tells_what_psycopg_tells(pg: Any, connector: Connect, alo
             if table is not None:
                 assert (table.shared is not None) == (name.table in SHARED), name
                 assert table.plain == (name.table in PLAIN), name
+
+
+def test_a_column_is_described_by_the_type_behind_its_domains(pg: Any, connector: Connect, alone: None) -> None:
+    with pg.connect() as held:
+        held.execute(
+            b"""
+            CREATE DOMAIN small AS numeric(5, 2);
+            CREATE DOMAIN smaller AS small CHECK (value < 10);
+            CREATE DOMAIN words AS varchar(9)[];
+            CREATE DOMAIN word AS text COLLATE "C";
+            CREATE TYPE mood AS ENUM ('ok');
+            CREATE TABLE t (a smaller NOT NULL, b words, c small[], d varchar(3), e varchar(5), f varchar, gone int,
+              g timestamp(3)[][], h mood[], i word DEFAULT 'x' NOT NULL, j int GENERATED ALWAYS AS IDENTITY,
+              k int GENERATED ALWAYS AS (1) STORED, m int4range, "N {0} {schema} %s ' \\" oid)
+            """
+        )
+        held.execute("ALTER TABLE t DROP COLUMN gone")
+    found = look_at(connector(pg)._settings, TableName("public", "t"), "it")
+    assert found is not None
+    told = {"kind": "b", "system": True}
+    assert found.columns == (
+        PgColumn("a", "smaller", "numeric", 5 << 16 | 2 + 4, domain=True, needed=True, **told),
+        PgColumn("b", "words", "varchar", 9 + 4, array=True, domain=True, **told),
+        PgColumn("c", "small[]", "small", array=True, kind="d", system=False),
+        PgColumn("d", "character varying(3)", "varchar", 3 + 4, **told),
+        PgColumn("e", "character varying(5)", "varchar", 5 + 4, **told),
+        PgColumn("f", "character varying", "varchar", **told),
+        PgColumn("g", "timestamp(3) without time zone[]", "timestamp", 3, array=True, **told),
+        PgColumn("h", "mood[]", "mood", array=True, kind="e", system=False),
+        PgColumn("i", "word", "text", domain=True, **told),
+        PgColumn("j", "integer", "int4", **told),
+        PgColumn("k", "integer", "int4", generated=True, **told),
+        PgColumn("m", "int4range", "int4range", kind="r"),
+        PgColumn("N {0} {schema} %s ' \\", "oid", "oid", **told),
+    )
+    assert found.version // 10_000 in (16, 18)
 
 
 def test_columns_that_are_twins_but_for_case_are_refused(pg: Any, connector: Connect, alone: None) -> None:
@@ -177,6 +213,32 @@ def test_a_look_that_takes_too_long_is_given_up_once(pg: Any, connector: Connect
         source.close()
     assert caught.value.transient
     assert "command_timeout_seconds" in str(caught.value.hint)
+
+
+def test_a_look_has_as_long_as_a_command(
+    pg: Any, connector: Connect, alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pz_postgres.looking.table_query", lambda *_, **__: "SELECT 1 AS one FROM pg_sleep(60)")
+    source = connector(pg, command_timeout_seconds=1).open_source()
+    with pytest.raises(ConnectorError, match="statement timeout") as caught:
+        source.schema(ReadSpec("t"))
+    source.close()
+    assert caught.value.transient
+    assert "command_timeout_seconds" in str(caught.value.hint)
+
+
+REFUSED = 'connection to server at "localhost" (::1), port 5432 failed: Connection refused\n\tIs the server running?\n'
+WRONG = 'connection to server at "localhost" (127.0.0.1), port 5432 failed: FATAL:  password authentication failed\n'
+TWICE = "Multiple connection attempts failed. All failures were:\n- host: 'localhost', port: '5432': "
+
+
+@pytest.mark.parametrize(
+    "text", [REFUSED + WRONG, WRONG + REFUSED, f"connection failed: {WRONG}{TWICE}connection failed: {REFUSED}"]
+)
+def test_a_server_that_refuses_says_more_than_an_address_without_one(text: str, connector: Connect, pg18: Any) -> None:
+    told = connection_error(text, connector(pg18)._settings)
+    assert told.message.endswith(": password authentication failed")
+    assert not told.transient
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import duckdb
 
 from pz_core.contract.connector import ConnectorError, Setup
 from pz_core.contract.engine import Cancelled, Control, EngineSettings
-from pz_core.contract.extensions import UNSIGNED, load_extensions
+from pz_core.contract.extensions import UNSIGNED, load_checked, load_known
 from pz_core.engines.duckdb.errors import is_transient, next_step
 from pz_core.errors import PzError, Where
 from pz_core.values import Column, quote_identifier, quote_literal, quote_path
@@ -225,7 +225,7 @@ class Session:
             ) from error
         self._setups: dict[str, _Once] = {}
         if settings.ahead:
-            for setup in load_extensions(self._main, settings.ahead):
+            for setup in load_known(self._main, settings.ahead):
                 self._setups[setup.sql] = once = _Once()
                 once.done = True
         try:
@@ -322,7 +322,9 @@ class Session:
         if once.done:
             return
         match = _PLAIN_SET.match(setup.sql)
-        if match is None:
+        if setup.kind == "extension":
+            load_checked(work.run, setup)
+        elif match is None:
             work.run(setup.sql)
         else:
             # A plain SET would hold for this cursor only, and other tasks count on it too.

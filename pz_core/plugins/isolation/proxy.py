@@ -33,7 +33,7 @@ _NATIVE = ("native_scan", "resolve_scan", "settle_scan", "native_write")
 _NONE = -1
 #: Asked from another thread while a call is under way, so they must not wait for it.
 _BESIDE = ("stop", "interrupt")
-_NOT_FORWARDED = frozenset({"interrupt"})
+_NOT_FORWARDED = frozenset({"interrupt", "imports"})
 
 
 class IsolatedPackage:
