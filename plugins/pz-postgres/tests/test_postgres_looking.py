@@ -208,7 +208,7 @@ def test_a_look_that_takes_too_long_is_given_up_once(pg: Any, connector: Connect
     with pg.connect() as held, held.transaction():
         held.execute("LOCK TABLE pg_catalog.pg_trigger IN ACCESS EXCLUSIVE MODE")
         source = connector(pg, command_timeout_seconds=1).open_source()
-        with pytest.raises(ConnectorError, match="lock timeout") as caught:
+        with pytest.raises(ConnectorError, match="canceling statement due to") as caught:
             source.schema(ReadSpec("t"))
         source.close()
     assert caught.value.transient
