@@ -269,6 +269,18 @@ def test_a_role_that_may_read_some_columns_reads_them(pg18: Any, role: Any, benc
         made.land(ReadSpec("part"), "native")
 
 
+def patiently(read: Callable[[], Any]) -> Any:
+    """What a run does about a fault that may pass."""
+    for _ in range(20):
+        try:
+            return read()
+        except ConnectorError as error:
+            if not error.transient:
+                raise
+            threading.Event().wait(0.2)
+    return read()
+
+
 @pytest.mark.deep
 def test_a_server_with_few_connections_left_gives_what_it_has(bench: MakeBench) -> None:
     try:
@@ -286,7 +298,8 @@ def test_a_server_with_few_connections_left_gives_what_it_has(bench: MakeBench) 
                 for _ in range(12 - 3 - free):
                     held.enter_context(guest.connect())
                 if free:
-                    assert len(land(bench(guest), "t")[1]) == 100_000
+                    # The look gives its connection back, and a server takes its moment to see one off.
+                    assert len(patiently(lambda: land(bench(guest), "t")[1])) == 100_000
                 else:
                     with pytest.raises(ConnectorError, match="connection slots") as caught:
                         land(bench(guest), "t")

@@ -24,7 +24,8 @@ _PASSING_PHRASE = re.compile(
     r"|server returned nothing|transferred a partial file"
     # What the extension postgres hands on from libpq and from a server that stops.
     r"|server closed the connection|terminating connection|could not (?:receive|send) data|no connection to the server"
-    r"|database system is (?:starting up|shutting down|in recovery)|too many clients",
+    r"|database system is (?:starting up|shutting down|in recovery)"
+    r"|too many (?:clients|connections)|remaining connection slots",
     re.IGNORECASE,
 )
 #: Two loads of one target that met; the one that lost can be done again.
