@@ -42,6 +42,7 @@ class TableSource:
         self._alias = settings.alias("read")
         self._own_alias = LOCAL.unique(self._alias)
         self._known: dict[tuple[str, str | None], PgTable] = {}
+        self._attached: dict[str, str] = {}
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._cursors: set[duckdb.DuckDBPyConnection] = set()
@@ -79,7 +80,9 @@ class TableSource:
             ConnectorError: PZ0353 for a declared column that is not there, or why it cannot be read.
         """
         forms = told_forms((r.name, r.how) for r in self._kept_rules(spec))
-        return self._scan(spec, self._select(spec, self._alias), self._alias, forms)
+        # What was attached for the other scan holds a connection, and there may be no second one.
+        alias = self._attached.get(spec.entity, self._alias)
+        return self._scan(spec, self._select(spec, alias), alias, forms)
 
     def _scan(self, spec: ReadSpec, query: str, alias: str, choice: str, *, guarded: bool = False) -> NativeScan:
         planned = self.native_scan(spec)
@@ -99,6 +102,7 @@ class TableSource:
         query = shared_scan(self._kept_rules(spec), quote_path(alias, name.schema, name.table))
         if query is None:
             return None
+        self._attached[spec.entity] = alias
         return self._scan(spec, query, alias, "binary, over several connections at once", guarded=True)
 
     def partitions(self, spec: ReadSpec) -> Sequence[Partition]:

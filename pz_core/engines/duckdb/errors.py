@@ -24,10 +24,11 @@ _PASSING_PHRASE = re.compile(
     r"|server returned nothing|transferred a partial file"
     # What the extension postgres hands on from libpq and from a server that stops.
     r"|server closed the connection|terminating connection|could not (?:receive|send) data|no connection to the server"
-    r"|database system is (?:starting up|shutting down|in recovery)"
-    r"|too many (?:clients|connections)|remaining connection slots",
+    r"|database system is (?:starting up|shutting down|in recovery)",
     re.IGNORECASE,
 )
+#: A server that has no connection left, for now.
+_FULL = re.compile(r"too many (?:clients|connections)|remaining connection slots", re.IGNORECASE)
 #: Two loads of one target that met; the one that lost can be done again.
 _CONFLICT = re.compile(r"(?:write-write conflict|Conflict on (?:update|tuple deletion))", re.IGNORECASE)
 #: A database file that another process has open, and may close again.
@@ -70,6 +71,11 @@ _STEPS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
+def is_full(text: str) -> bool:
+    """Whether a server had no connection left, so that what asks for fewer may have one."""
+    return bool(_FULL.search(_QUOTED.sub(" ", before_echo(text))))
+
+
 def is_transient(text: str) -> bool:
     """Whether a fault of a native edge may pass, told from the part of DuckDB's message before the echoed statement."""
     text = _QUOTED.sub(" ", before_echo(text))
@@ -77,7 +83,7 @@ def is_transient(text: str) -> bool:
         return True
     if _FINAL_STATUS.search(text):
         return False
-    return bool(_PASSING_PHRASE.search(text) or _CONFLICT.search(text) or _LOCKED.search(text))
+    return is_full(text) or bool(_PASSING_PHRASE.search(text) or _CONFLICT.search(text) or _LOCKED.search(text))
 
 
 def next_step(text: str) -> str | None:

@@ -23,7 +23,7 @@ from pz_core.contract.engine import Host, LandResult, LandTask
 from pz_core.contract.refusals import is_trip
 from pz_core.engines.duckdb.choices import choices
 from pz_core.engines.duckdb.cursor import find_cursor, trim
-from pz_core.engines.duckdb.errors import edge_error, is_transient
+from pz_core.engines.duckdb.errors import edge_error, is_full, is_transient
 from pz_core.engines.duckdb.hints import with_fitting_hints
 from pz_core.engines.duckdb.landing import account, connector_faults, stoppable, subject_of
 from pz_core.engines.duckdb.reuse import reuse
@@ -115,9 +115,13 @@ def _native(session: Session, source: Source, task: LandTask, work: Work, scan: 
 
 
 def _worth_settling(error: duckdb.Error) -> bool:
-    """Whether the failure of a guarded scan may be one of the data, which its source tells better or can read."""
+    """Whether the failure of a guarded scan may be one of the data, which its source tells better or can read.
+
+    Or one of a server that has not as many connections left as such a scan takes.
+    """
     machine = (duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.InternalException, duckdb.InterruptException)
-    return is_trip(str(error)) or not (isinstance(error, machine) or is_transient(str(error)))
+    text = str(error)
+    return is_trip(text) or is_full(text) or not (isinstance(error, machine) or is_transient(text))
 
 
 def _scanned(task: LandTask, work: Work, scan: NativeScan) -> LandResult:
