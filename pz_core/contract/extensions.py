@@ -179,7 +179,8 @@ def _remembered() -> dict[str, str]:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
             with open(os.open(path, flags), encoding="utf-8") as file:  # noqa: PTH123
                 about = os.fstat(file.fileno())
-                if stat.S_ISREG(about.st_mode) and not about.st_mode & 0o022 and about.st_size < _MOST_BYTES:
+                own = about.st_uid == os.geteuid() and not about.st_mode & 0o022
+                if own and stat.S_ISREG(about.st_mode) and about.st_size < _MOST_BYTES:
                     return {str(key): str(value) for key, value in json.load(file).items()}
     return {}
 

@@ -30,8 +30,8 @@ def loaded_ahead(setup: tuple[Setup, ...]) -> tuple[Setup, ...]:
 
 def imported_ahead(target: object, spec: ReadSpec | WriteSpec) -> tuple[str, ...]:
     """Modules that a connector names for one of its edges; it need not name any."""
-    named = getattr(target, "imports", None)
     try:
+        named = getattr(target, "imports", None)
         given = named(spec) if callable(named) else ()
         return () if isinstance(given, str) else tuple(name for name in given if isinstance(name, str))
     except Exception:  # noqa: BLE001 - a plugin can raise anything, and no plan fails for what only saves time

@@ -121,6 +121,14 @@ LOCAL = Local()
 
 
 def _setup_error(error: Exception, step: Setup, subject: str) -> ConnectorError:
+    if step.kind == "extension":  # a statement without a place for a credential
+        import duckdb
+
+        return ConnectorError(
+            f"{subject}: DuckDB's extension cannot be loaded: {clean_message(str(error))}",
+            code="PZ0311",
+            hint=f"pip install --force-reinstall duckdb-extension-postgres-scanner=={duckdb.__version__}",
+        )
     lost = bool(LOST.search(str(error)))
     return ConnectorError(
         f"{subject}: setting up ({step.kind}) failed with {type(error).__name__}",

@@ -23,6 +23,7 @@ SESSION = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "standard_conforming_strings": "on",
+    "client_min_messages": "error",  # libpq would write all else to stderr as it is
 }
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 30, 10, 3
 

@@ -14,7 +14,7 @@ import pytest
 from pz_postgres.catalog import PgColumn, describe_table
 from pz_postgres.connector import Postgres
 from pz_postgres.control import connected, connection_error
-from pz_postgres.local import LOCAL
+from pz_postgres.local import LOCAL, Local
 from pz_postgres.looking import look_at
 from pz_postgres.names import TableName
 
@@ -213,6 +213,20 @@ def test_a_look_that_takes_too_long_is_given_up_once(pg: Any, connector: Connect
         source.close()
     assert caught.value.transient
     assert "command_timeout_seconds" in str(caught.value.hint)
+
+
+def test_an_extension_that_is_damaged_is_named_with_what_to_do(
+    pg18: Any, connector: Connect, alone: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = tmp_path / "postgres_scanner.duckdb_extension"
+    bad.write_bytes(b"no extension at all" * 100)
+    monkeypatch.setattr("pz_core.contract.extensions.extension_file", lambda *_, **__: bad)
+    monkeypatch.setattr("pz_postgres.looking.LOCAL", Local())
+    with pytest.raises(ConnectorError) as caught:
+        look_at(connector(pg18)._settings, TableName("public", "t"), "depot.t")
+    assert caught.value.code == "PZ0311"
+    assert str(bad) in caught.value.message
+    assert "--force-reinstall duckdb-extension-postgres-scanner==" in str(caught.value.hint)
 
 
 def test_a_look_has_as_long_as_a_command(
