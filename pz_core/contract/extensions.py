@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 #: What a DuckDB has to be opened with for :func:`load_known`, which takes it back.
 UNSIGNED = {"allow_unsigned_extensions": "true"}
+#: One load at a time in a process, so that it is sure which file DuckDB has looked at.
+_lock = threading.Lock()
+#: What DuckDB accepted in this process: the identities of files, by their paths.
+_accepted: dict[str, str] = {}
+_LOAD = re.compile(r"LOAD '((?:[^']|'')+\.duckdb_extension)'")
+#: A memory above this is not ours.
+_MOST_BYTES = 1 << 20
 
 
 def extension_file(name: str, *, otherwise: str = "") -> Path:
@@ -131,15 +138,6 @@ def load_checked(run: Callable[[str], duckdb.DuckDBPyConnection], statement: Set
         if not there and before is not None and before == _identity(path):
             _accepted[str(path)] = before
             _remember()
-
-
-#: One load at a time in a process, so that it is sure which file DuckDB has looked at.
-_lock = threading.Lock()
-#: What DuckDB accepted in this process: the identities of files, by their paths.
-_accepted: dict[str, str] = {}
-_LOAD = re.compile(r"LOAD '((?:[^']|'')+\.duckdb_extension)'")
-#: A memory above this is not ours.
-_MOST_BYTES = 1 << 20
 
 
 def _file_of(statement: Setup) -> Path | None:

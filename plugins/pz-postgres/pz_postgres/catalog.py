@@ -86,7 +86,8 @@ SELECT {_TYPED}
 FROM d {_TYPE_JOINS}
 """
 
-#: One statement, since a server may be far; every column has a name, since DuckDB asks for it, too.
+#: One statement, since a server may be far; every column has a name, since DuckDB asks for it, too. What
+#: :func:`_column` takes of a type comes first.
 _TABLE = f"""
 WITH RECURSIVE a AS (
   SELECT a.attnum, a.attname::text AS name, a.atttypid, a.atttypmod, a.attcollation,

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pz_core.contract.connector import ConnectorError, Setup
@@ -75,52 +75,52 @@ class Local:
         Raises:
             ConnectorError: PZ0311 if it cannot be loaded.
         """
-        cursor = self.cursor()
-        try:
-            self._set_up(cursor, loading(EXTENSION), subject)
-        except BaseException:
-            cursor.close()
-            raise
-        return cursor
+        return self._prepared((loading(EXTENSION),), subject)
 
-    def attach(self, cursor: duckdb.DuckDBPyConnection, settings: Settings, alias: str, subject: str) -> None:
-        """Attach a database.
+    def attached(self, settings: Settings, alias: str, subject: str) -> duckdb.DuckDBPyConnection:
+        """A cursor, after a database was attached.
 
         Args:
-            cursor: that needs it; all others have it, too.
             settings: of the connection.
-            alias: unquoted name.
+            alias: unquoted name of the database, for all cursors.
             subject: ``connection.entity``, for messages.
 
         Raises:
             ConnectorError: PZ0311, or what kept it from connecting.
         """
-        for step in settings.setup(alias):
-            # Two that make one secret at once would conflict; two that wait for servers need not wait for each other.
-            with self._lock if step.kind == "secret" else contextlib.nullcontext():
-                self._set_up(cursor, step, subject, settings)
+        return self._prepared(settings.setup(alias), subject, settings)
 
-    def _set_up(
-        self, cursor: duckdb.DuckDBPyConnection, step: Setup, subject: str, settings: Settings | None = None
-    ) -> None:
+    def _prepared(
+        self, steps: Iterable[Setup], subject: str, settings: Settings | None = None
+    ) -> duckdb.DuckDBPyConnection:
         import duckdb
 
+        cursor = self.cursor()
         try:
-            cursor.execute(step.sql)
-        except duckdb.Error as error:
-            # Before libpq's words DuckDB puts what it was given.
-            _, given, told = str(error).partition(f'"{settings.conninfo}": ' if settings is not None else "\0")
-            if settings is not None and given:
-                # Where a name has several addresses, each has its line; psycopg begins with the last one, too.
-                raise connection_error("\n".join(reversed(told.splitlines())), settings) from None
-            raise _setup_error(error, step, subject) from None
+            for step in steps:
+                # Two that make one secret at once would conflict; two that wait for servers need not wait in turn.
+                with self._lock if step.kind == "secret" else contextlib.nullcontext():
+                    try:
+                        cursor.execute(step.sql)
+                    except duckdb.Error as error:
+                        raise _setup_error(error, step, subject, settings) from None
+        except BaseException:
+            cursor.close()
+            raise
+        return cursor
 
 
 #: Shared by all connections of the process.
 LOCAL = Local()
 
 
-def _setup_error(error: Exception, step: Setup, subject: str) -> ConnectorError:
+def _setup_error(error: Exception, step: Setup, subject: str, settings: Settings | None) -> ConnectorError:
+    if settings is not None:
+        # Before libpq's words DuckDB puts what it was given.
+        told = str(error).partition(f'"{settings.conninfo}": ')[2]
+        if told:
+            # Where a name has several addresses, each has its line; psycopg begins with the last one, too.
+            return connection_error("\n".join(reversed(told.splitlines())), settings)
     if step.kind == "extension":  # a statement without a place for a credential
         import duckdb
 

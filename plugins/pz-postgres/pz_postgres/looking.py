@@ -34,10 +34,9 @@ def look_at(settings: Settings, name: TableName, subject: str) -> PgTable | None
     limit = settings.command_timeout
     timed = replace(settings, session=(("statement_timeout", f"{limit}s"),)) if limit else settings
     alias = LOCAL.unique(settings.alias("look"))
-    cursor = LOCAL.cursor()
     began = time.monotonic()
+    cursor = LOCAL.attached(timed, alias, subject)
     try:
-        LOCAL.attach(cursor, timed, alias, subject)
         rows = cursor.execute(f"FROM postgres_query({quote_literal(alias)}, {quote_literal(query)})").fetchall()
         return table_of(rows, subject)
     except duckdb.Error as error:

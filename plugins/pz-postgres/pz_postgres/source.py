@@ -242,13 +242,7 @@ class TableSource:
     def _cursor(self, subject: str) -> duckdb.DuckDBPyConnection:
         with self._lock:
             if self._database is None:
-                database = LOCAL.cursor()
-                try:
-                    LOCAL.attach(database, self._settings, self._own_alias, subject)
-                except BaseException:
-                    database.close()
-                    raise
-                self._database = database
+                self._database = LOCAL.attached(self._settings, self._own_alias, subject)
             cursor = self._database.cursor()
             self._cursors.add(cursor)
             return cursor

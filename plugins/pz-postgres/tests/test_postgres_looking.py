@@ -68,6 +68,15 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pz_postgres.looking.connected", lambda _: pytest.fail("psycopg was asked"))
 
 
+def refusal_of(made: Postgres, told: str | None = None) -> ConnectorError:
+    """What a read that cannot look at its table says."""
+    source = made.open_source()
+    with pytest.raises(ConnectorError, match=told) as caught:
+        source.schema(ReadSpec("t"))
+    source.close()
+    return caught.value
+
+
 def test_the_extension_tells_what_psycopg_tells(pg: Any, connector: Connect, alone: None) -> None:
     with pg.connect() as held:
         held.execute(ODD.encode())
@@ -193,13 +202,11 @@ def deaf() -> Iterator[Deaf]:
 
 
 def test_a_server_that_does_not_answer_is_waited_for_once(deaf: Deaf, pg: Any, connector: Connect) -> None:
-    source = connector(pg, host="127.0.0.1", port=deaf.port, connect_timeout_seconds=2).open_source()
-    with pytest.raises(ConnectorError, match="timeout expired") as caught:
-        source.schema(ReadSpec("t"))
-    source.close()
-    assert caught.value.transient
-    assert "connect_timeout_seconds" in str(caught.value.hint)
-    assert str(pg.options()["password"]) not in str(caught.value)
+    made = connector(pg, host="127.0.0.1", port=deaf.port, connect_timeout_seconds=2)
+    refusal = refusal_of(made, "timeout expired")
+    assert refusal.transient
+    assert "connect_timeout_seconds" in str(refusal.hint)
+    assert str(pg.options()["password"]) not in str(refusal)
     assert len(deaf.taken) == 1
 
 
@@ -207,12 +214,9 @@ def test_a_look_that_takes_too_long_is_given_up_once(pg: Any, connector: Connect
     pg.run("CREATE TABLE t (id int)")
     with pg.connect() as held, held.transaction():
         held.execute("LOCK TABLE pg_catalog.pg_trigger IN ACCESS EXCLUSIVE MODE")
-        source = connector(pg, command_timeout_seconds=1).open_source()
-        with pytest.raises(ConnectorError, match="canceling statement due to") as caught:
-            source.schema(ReadSpec("t"))
-        source.close()
-    assert caught.value.transient
-    assert "command_timeout_seconds" in str(caught.value.hint)
+        refusal = refusal_of(connector(pg, command_timeout_seconds=1), "canceling statement due to")
+    assert refusal.transient
+    assert "command_timeout_seconds" in str(refusal.hint)
 
 
 def test_an_extension_that_is_damaged_is_named_with_what_to_do(
@@ -233,12 +237,9 @@ def test_a_look_has_as_long_as_a_command(
     pg: Any, connector: Connect, alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pz_postgres.looking.table_query", lambda *_, **__: "SELECT 1 AS one FROM pg_sleep(60)")
-    source = connector(pg, command_timeout_seconds=1).open_source()
-    with pytest.raises(ConnectorError, match="statement timeout") as caught:
-        source.schema(ReadSpec("t"))
-    source.close()
-    assert caught.value.transient
-    assert "command_timeout_seconds" in str(caught.value.hint)
+    refusal = refusal_of(connector(pg, command_timeout_seconds=1), "statement timeout")
+    assert refusal.transient
+    assert "command_timeout_seconds" in str(refusal.hint)
 
 
 REFUSED = 'connection to server at "localhost" (::1), port 5432 failed: Connection refused\n\tIs the server running?\n'
@@ -269,19 +270,16 @@ def test_a_refused_connection_is_told_at_once_and_as_psycopg_tells_it(
     pg: Any, connector: Connect, alone: None, wrong: dict[str, Any], told: str, hint: str
 ) -> None:
     made = connector(pg, **wrong)
-    source = made.open_source()
-    with pytest.raises(ConnectorError) as caught:
-        source.schema(ReadSpec("t"))
-    source.close()
+    refusal = refusal_of(made)
     shown = f"connection 'depot' ({made._settings.shown}): "
-    assert caught.value.message.startswith(shown)
-    assert told in caught.value.message.removeprefix(shown)
-    assert str(caught.value.hint).startswith(hint)
-    assert "application_name" not in str(caught.value)
-    assert str(wrong.get("password", pg.options()["password"])) not in str(caught.value)
+    assert refusal.message.startswith(shown)
+    assert told in refusal.message.removeprefix(shown)
+    assert str(refusal.hint).startswith(hint)
+    assert "application_name" not in str(refusal)
+    assert str(wrong.get("password", pg.options()["password"])) not in str(refusal)
     report = made.check()
-    assert report.hint == caught.value.hint
-    assert report.message == caught.value.message or "host" in wrong  # psycopg asks for the address by itself
+    assert report.hint == refusal.hint
+    assert report.message == refusal.message or "host" in wrong  # psycopg asks for the address by itself
 
 
 def test_a_connection_lost_in_a_look_is_told_and_may_be_tried_again(
@@ -290,12 +288,9 @@ def test_a_connection_lost_in_a_look_is_told_and_may_be_tried_again(
     pg.run("CREATE TABLE t (id int)")
     ends = "SELECT pg_terminate_backend(pg_backend_pid())"
     monkeypatch.setattr("pz_postgres.looking.table_query", lambda *_, **__: ends)
-    source = connector(pg).open_source()
-    with pytest.raises(ConnectorError, match=r"terminating connection|the connection to the server was lost") as caught:
-        source.schema(ReadSpec("t"))
-    source.close()
-    assert caught.value.transient
-    assert "the connection was lost" in str(caught.value.hint)
+    refusal = refusal_of(connector(pg), r"terminating connection|the connection to the server was lost")
+    assert refusal.transient
+    assert "the connection was lost" in str(refusal.hint)
 
 
 def test_what_the_extension_cannot_tell_is_asked_of_psycopg(

@@ -94,7 +94,7 @@ _readers: dict[str, _Reader] = {}
 def reader(base_dir: str, statements: Sequence[Setup]) -> duckdb.DuckDBPyConnection:
     """A connection to look at objects with; the caller closes it.
 
-    All sources of a project share one database behind it, since loading the extension takes longer than a look.
+    All sources of a project share one database behind it, since making one takes longer than a look.
 
     Args:
         base_dir: of the project.
@@ -133,7 +133,7 @@ def load_ahead(base_dir: str) -> None:
 
     def work() -> None:
         with contextlib.suppress(Exception):
-            reader(base_dir, planned_loading("httpfs")).close()
+            reader(base_dir, ()).close()
 
     if base_dir not in _readers:
         threading.Thread(target=work, name="pz-s3-load").start()
